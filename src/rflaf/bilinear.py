@@ -1,0 +1,343 @@
+"""Shared activations: the bilinear problem in (a, v), solved by variable projection on the sphere.
+
+    J(a) = min over v, b   1/n sum_i w_i |y_i - b - sum_m q_m v_m sigma_a(u_im)|^2 + ridge |v|^2,     |a| = R
+
+Paper, problem (mzer) and line 2 of Algorithm 1. For a fixed activation the problem is a ridge with a closed
+form; by the envelope theorem the gradient of J is -2/n H(v)' r, with H(v)[i, k] = sum_m q_m v_m B_k(u_im). The few
+unknowns that are left are found by L-BFGS on the sphere, which never lets J rise. J has local minima, so several
+shapes are tried for a few steps on part of the data and the best is carried on.
+
+The constraint |a| <= R of the paper holds with equality at any minimum: a longer a allows a shorter v. The balancing
+penalty of line 2, lambda_0 (|a|^2 - |v|^2)^2, only picks one of the equal products (c a, v / c), as the sphere does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from . import _kernels
+from .bases import Basis, Pieces, fit_function
+from .blocks import BlockSource, Scratch
+from .executors import Executor, ThreadExecutor
+from .features import compile_map, complete_design
+from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
+from .spectral import Directions
+
+Array = NDArray[Any]
+
+STARTS: dict[str, Callable[[Array], Array]] = {
+    "tanh": np.tanh,
+    "sine": lambda z: np.sin(2 * z + 0.7),
+    "ramp": lambda z: np.maximum(z, 0),
+    "bump": lambda z: np.exp(-(z**2)),
+}
+_LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
+_MOST_DESCENTS = 4
+
+
+class StopReason(Enum):
+    """How the search for the activation ended; the value is advice."""
+
+    CONVERGED = "converged: the objective no longer falls by more than tol"
+    ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
+    ROUNDING = "converged to rounding: no step lowers the objective any more"
+    NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How far to search: rows and components to learn from, steps, and the fall of the objective that ends it."""
+
+    n_rows: int = 8000
+    n_components: int = 256
+    start_rows: int = 1500
+    start_components: int = 100
+    start_steps: int = 8
+    max_iter: int = 100
+    tol: float = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class SharedActivation:
+    """A learned shared activation.
+
+    Attributes
+    ----------
+    a : (n_basis,), scaled so that the activation has mean square one over the rows and components seen
+    covariance : (n_basis, n_basis) of ``a`` around the minimum, the directions given
+    trace : the objective at the start and after every step; it never rises
+    start : name of the shape it grew from
+    """
+
+    a: Array
+    covariance: Array
+    trace: Array
+    stop_reason: StopReason
+    start: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedBlock:
+    """Rows of the sample: cell coordinates (n_components, n_rows), targets, weights and room for the design."""
+
+    u: Array
+    y: Array
+    weight: Array | None
+    design: Array
+
+
+@dataclass(slots=True)
+class Curvature:
+    """Sums over rows, one matrix an output: H' H and H' [z | 1 | y]."""
+
+    HH: Array
+    HA: Array
+
+    def __iadd__(self, other: Curvature) -> Curvature:
+        self.HH += other.HH
+        self.HA += other.HA
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class SharedProblem:
+    """J(a) and its derivatives on rows whose projections are kept in memory."""
+
+    blocks: Sequence[ProjectedBlock]
+    pieces: Pieces
+    importance: Array
+    intercept: bool
+    executor: Executor
+
+    @classmethod
+    def from_source(
+        cls, source: BlockSource, directions: Directions, pieces: Pieces, intercept: bool, executor: Executor
+    ) -> SharedProblem:
+        n_components, n_basis = directions.n_components, pieces.coefficients.shape[1]
+        to_cells = compile_map(directions, pieces, np.zeros((1, n_basis)), source.dtype)
+
+        def project(index: int) -> ProjectedBlock:
+            block = source[index]
+            u = to_cells.cells(block.X, np.empty((n_components, block.n_rows), source.dtype))
+            design = np.empty((n_components + 1 + source.n_outputs, block.n_rows), source.dtype)
+            return ProjectedBlock(u, block.y, block.weight, design)
+
+        blocks = executor.map(range(len(source)), project)
+        return cls(blocks, pieces, directions.importance, intercept, executor)
+
+    def equations(self, a: Array) -> NormalEquations:
+        """Normal equations of the features under the activation ``a``; fills the designs of the blocks."""
+        n_components = self.importance.shape[0]
+        table = self.pieces.table(a)
+
+        def one(block: ProjectedBlock, scratch: Scratch) -> NormalEquations:
+            _kernels.activate(block.u, table.astype(block.u.dtype), block.design[:n_components])
+            design = complete_design(block.design, block.y, block.weight)
+            return NormalEquations.from_design(design, block.y.shape[1], block.weight)
+
+        return self.executor.reduce(self.blocks, one).scale(self.importance)
+
+    def gradient(self, solution: RidgeSolution, weight: float) -> Array:
+        """-2/n H(v)' r at the activation whose designs the blocks hold, for its ridge solution."""
+        v = self.importance[:, None] * solution.v
+        to_residual = np.vstack([-v, -solution.intercept, np.eye(v.shape[1])]).T
+
+        def one(block: ProjectedBlock, scratch: Scratch) -> Array:
+            residual = to_residual.astype(block.u.dtype) @ block.design
+            if block.weight is not None:
+                residual *= np.sqrt(block.weight)
+            pull = scratch.array("pull", block.u.shape, block.u.dtype)
+            np.matmul(v.astype(block.u.dtype), residual, out=pull)
+            moments = np.zeros((1, self.pieces.n_cells, 4))
+            _kernels.scatter(block.u, pull, moments)
+            return moments
+
+        moments = self.executor.reduce(self.blocks, one)
+        return -2 / weight * self.pieces.table_transposed(moments)[0]
+
+    def evaluate(self, a: Array, ridge: float) -> tuple[float, Array]:
+        """J(a) and its gradient (n_basis,)."""
+        equations = self.equations(a)
+        solution = equations.system(self.intercept).solve(ridge)
+        return solution.objective, self.gradient(solution, equations.weight)
+
+    def covariance(self, a: Array, ridge: float) -> Array:
+        """Covariance of the coefficients by Gauss and Newton, v having adapted to them; on the sphere.
+
+        noise / n (sum over outputs of H' (I - P) H)^+, with P the projection onto features and intercept.
+        """
+        equations = self.equations(a)
+        system = equations.system(self.intercept)
+        solution = system.solve(ridge)
+        curvature = self._curvature(solution)
+        information = sum(
+            _projected_information(curvature.HH[o], curvature.HA[o], equations, system, solution)
+            for o in range(solution.v.shape[1])
+        )
+        tangent = np.eye(a.size) - np.outer(a, a) / (a @ a)
+        spent = min((solution.factor.degrees_of_freedom + 1) / system.count, 0.95)
+        noise = float(solution.mean_residual.mean()) / (1 - spent)
+        return noise / system.count * np.linalg.pinv(tangent @ information @ tangent, rcond=1e-6, hermitian=True)
+
+    def _curvature(self, solution: RidgeSolution) -> Curvature:
+        v = self.importance[:, None] * solution.v
+        first, last = self.pieces.alive()
+        n_basis = self.pieces.coefficients.shape[1]
+
+        def one(block: ProjectedBlock, scratch: Scratch) -> Curvature:
+            H = scratch.array("H", (v.shape[1], n_basis, block.u.shape[1]), block.u.dtype)
+            H[...] = 0
+            pieces = self.pieces.coefficients.astype(block.u.dtype)
+            for o in range(v.shape[1]):
+                _kernels.contract(block.u, v[:, o].astype(block.u.dtype), pieces, first, last, H[o])
+            if block.weight is not None:
+                H *= np.sqrt(block.weight)
+            return Curvature((H @ H.transpose(0, 2, 1)).astype(float), (H @ block.design.T).astype(float))
+
+        return self.executor.reduce(self.blocks, one)
+
+
+def learn_shared_activation(
+    source: BlockSource,
+    directions: Directions,
+    basis: Basis,
+    alpha: float | None,
+    intercept: bool,
+    search: Search,
+    rng: np.random.Generator,
+    executor: Executor,
+    start: Array | None = None,
+) -> SharedActivation:
+    """Learn one activation for all components from a sample of rows and, where there are many, of components.
+
+    ``alpha`` is the ridge for one component, None to choose it by generalised cross-validation. The search begins at
+    ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample.
+    """
+    pieces = basis.pieces()
+    sample = source.sample(search.n_rows, rng)
+    problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
+    if start is None:
+        name, a = _best_start(sample, directions, basis, alpha, intercept, search, rng, executor)
+    else:
+        name, a = "given", start
+    a = _unit_mean_square(problem, a)
+    trace: list[float] = []
+    ridge = _ridge(problem, a, alpha)
+    for _ in range(_MOST_DESCENTS):
+        a, steps, reason = _descend(problem, a, ridge, search.max_iter, search.tol)
+        trace += steps
+        lower = _ridge(problem, a, alpha)
+        if lower > _LOWER_RIDGE * ridge:
+            break
+        ridge = lower
+    covariance = problem.covariance(a, ridge)
+    unit = _unit_mean_square(problem, a)
+    scale = np.linalg.norm(unit) / np.linalg.norm(a)
+    return SharedActivation(unit, covariance * scale**2, np.array(trace), reason, name)
+
+
+def minimise_on_sphere(
+    objective: Callable[[Array], tuple[float, Array]], start: Array, max_iter: int, tol: float
+) -> tuple[Array, list[float], StopReason]:
+    """L-BFGS over |a| = |start|: the minimiser, the objective at the start and after every step, why it ended.
+
+    The logarithm of the objective is what descends, so that ``tol`` is a relative fall at any scale.
+    """
+    radius = float(np.linalg.norm(start))
+    seen: dict[bytes, float] = {}
+    trace: list[float] = []
+
+    def on_sphere(x: Array) -> tuple[float, Array]:
+        length = float(np.linalg.norm(x))
+        a = x * (radius / length)
+        value, slope = objective(a)
+        seen[x.tobytes()] = value
+        tangent = (slope - a * (slope @ a) / radius**2) * (radius / length)
+        return float(np.log(value)), tangent / value
+
+    def record(x: Array) -> None:
+        trace.append(seen[x.tobytes()])
+
+    answer = minimize(
+        on_sphere, start, jac=True, method="L-BFGS-B", callback=record,
+        options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-12, "maxcor": 12},
+    )  # fmt: skip
+    reason = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS}.get(answer.status, StopReason.ROUNDING)
+    return answer.x * (radius / np.linalg.norm(answer.x)), [seen[start.tobytes()], *trace], reason
+
+
+def _descend(
+    problem: SharedProblem, a: Array, ridge: float, max_iter: int, tol: float
+) -> tuple[Array, list[float], StopReason]:
+    solution = problem.equations(a).system(problem.intercept).solve(ridge)
+    if not solution.objective > 0 or not np.any(solution.v):
+        return a, [solution.objective], StopReason.NOTHING_TO_LEARN
+    floor = np.finfo(float).eps * float(solution.factor.system.y_square.sum())
+
+    def objective(a: Array) -> tuple[float, Array]:
+        value, slope = problem.evaluate(a, ridge)
+        return max(value, floor), slope
+
+    return minimise_on_sphere(objective, a, max_iter, tol)
+
+
+def _best_start(
+    sample: BlockSource,
+    directions: Directions,
+    basis: Basis,
+    alpha: float | None,
+    intercept: bool,
+    search: Search,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> tuple[str, Array]:
+    """A few steps from every shape on a small sample, one shape a worker; the lowest cross-validation wins."""
+    small = sample.sample(search.start_rows, rng)
+    few = _first(directions, search.start_components)
+
+    def descend(name: str) -> tuple[float, str, Array]:
+        problem = SharedProblem.from_source(small, few, basis.pieces(), intercept, ThreadExecutor(1))
+        a = _unit_mean_square(problem, fit_function(basis, STARTS[name]))
+        ridge = _ridge(problem, a, alpha)
+        a, _, _ = _descend(problem, a, ridge, search.start_steps, search.tol)
+        criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([ridge]))
+        return float(criterion[0]), name, a
+
+    _, name, a = min(executor.map(list(STARTS), descend), key=lambda outcome: outcome[0])
+    return name, a
+
+
+def _ridge(problem: SharedProblem, a: Array, alpha: float | None) -> float:
+    n_components = problem.importance.shape[0]
+    if alpha is not None:
+        return alpha * n_components
+    return problem.equations(a).system(problem.intercept).spectrum.best_ridge()
+
+
+def _unit_mean_square(problem: SharedProblem, a: Array) -> Array:
+    mean_square = problem.equations(a).mean_square
+    return a / np.sqrt(mean_square) if mean_square > 0 else a
+
+
+def _first(directions: Directions, n_components: int) -> Directions:
+    """The first of the components: they are drawn independently, so the first are as good as any."""
+    if directions.n_components <= n_components:
+        return directions
+    return directions.take(np.arange(n_components))
+
+
+def _projected_information(
+    HH: Array, HA: Array, equations: NormalEquations, system: RidgeSystem, solution: RidgeSolution
+) -> Array:
+    """H' (I - P) H / n for one output, P the ridge projection onto the features, centred as the system is."""
+    m = equations.n_components
+    h_mean = HA[:, m] / equations.weight * system.n_intercepts
+    HZ = HA[:, :m] / equations.weight - np.outer(h_mean, system.z_mean)
+    return HH / equations.weight - np.outer(h_mean, h_mean) - HZ @ solution.factor.solve(HZ.T)

@@ -1,0 +1,193 @@
+"""Rows in blocks: the only way data reach the solvers.
+
+Every sum the method needs runs over rows, so data are a sequence of :class:`Block` and nothing else. A source
+knows its size, gives block i, and draws a row sample; arrays, memory maps and SciPy sparse matrices are
+served here. How many rows a block has is a pure function of a memory budget, and never of the number of
+threads, so that the number of threads cannot change a model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .errors import MemoryBudgetError
+
+Array = NDArray[Any]
+_MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
+_LEAST_ROWS = 64
+DEFAULT_MEMORY = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,)."""
+
+    X: Any
+    y: Array
+    weight: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+
+class BlockSource(Protocol):
+    """A table of rows that can be read block by block, any number of times."""
+
+    @property
+    def n_samples(self) -> int: ...
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Block: ...
+
+    def with_rows(self, block_rows: int) -> BlockSource:
+        """The same rows cut into blocks of another size."""
+        ...
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
+        """At most ``n_rows`` rows drawn without replacement, in memory, in their original order."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySource:
+    """Blocks of arrays, memory maps or sparse matrices that are already validated.
+
+    >>> source = ArraySource(np.zeros((5, 2)), np.zeros((5, 1)), block_rows=2)
+    >>> [block.n_rows for block in source]
+    [2, 2, 1]
+    """
+
+    X: Any
+    y: Array
+    weight: Array | None = None
+    block_rows: int = _MOST_ROWS
+
+    @property
+    def n_samples(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        return int(self.X.shape[1])
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.y.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.X.dtype)
+
+    def __len__(self) -> int:
+        return -(-self.n_samples // self.block_rows)
+
+    def __getitem__(self, index: int) -> Block:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        return self._rows(slice(index * self.block_rows, (index + 1) * self.block_rows))
+
+    def _rows(self, rows: Any) -> Block:
+        weight = None if self.weight is None else self.weight[rows]
+        return Block(self.X[rows], self.y[rows], weight)
+
+    def with_rows(self, block_rows: int) -> ArraySource:
+        return ArraySource(self.X, self.y, self.weight, block_rows)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
+        if n_rows >= self.n_samples:
+            return self
+        block = self._rows(np.sort(rng.choice(self.n_samples, n_rows, replace=False)))
+        return ArraySource(block.X, block.y, block.weight, self.block_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class StandardisedTargets:
+    """A source whose targets are (y - mean) / scale in the dtype of the inputs; where the scale is zero, zero."""
+
+    source: BlockSource
+    mean: Array
+    scale: Array
+
+    @property
+    def n_samples(self) -> int:
+        return self.source.n_samples
+
+    @property
+    def n_features(self) -> int:
+        return self.source.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        return self.source.n_outputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.source.dtype
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Block:
+        block = self.source[index]
+        y = (block.y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
+        return Block(block.X, y.astype(self.dtype, copy=False), block.weight)
+
+    def with_rows(self, block_rows: int) -> StandardisedTargets:
+        return StandardisedTargets(self.source.with_rows(block_rows), self.mean, self.scale)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> StandardisedTargets:
+        return StandardisedTargets(self.source.sample(n_rows, rng), self.mean, self.scale)
+
+
+def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
+    """A source of validated arrays; sparse matrices of any format become CSR, ``y`` becomes two-dimensional."""
+    X = sp.csr_array(X) if sp.issparse(X) else X
+    y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
+    return ArraySource(X, y, None if weight is None else np.asarray(weight, dtype=X.dtype))
+
+
+def plan_rows(memory: int, row_bytes: int, fixed_bytes: int = 0) -> int:
+    """Rows of a block such that ``fixed_bytes + rows * row_bytes <= memory``, at most 2,048.
+
+    >>> plan_rows(memory=2**20, row_bytes=1024, fixed_bytes=2**19)
+    512
+    """
+    rows = (memory - fixed_bytes) // row_bytes
+    if rows < _LEAST_ROWS:
+        raise MemoryBudgetError(
+            f"memory must hold {_LEAST_ROWS} rows of {row_bytes} bytes and sums of {fixed_bytes} bytes",
+            memory,
+            f"Allow at least {fixed_bytes + _LEAST_ROWS * row_bytes} bytes or lower n_components or pool_size.",
+        )
+    return int(min(rows, _MOST_ROWS))
+
+
+class Scratch:
+    """Arrays one worker uses again for every block: fresh pages cost more than the arithmetic on them."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[tuple[str, np.dtype[Any]], Array] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """An uninitialised C-contiguous array, valid until the same name is asked for again."""
+        key, size = (name, np.dtype(dtype)), int(np.prod(shape))
+        buffer = self._buffers.get(key)
+        if buffer is None or buffer.size < size:
+            buffer = self._buffers[key] = np.empty(size, dtype)
+        return buffer[:size].reshape(shape)

@@ -1,0 +1,27 @@
+"""The few ways in which this package says no, and the words it uses.
+
+Every message gives the rule that was broken, the value that broke it and the remedy.
+
+>>> raise InvalidParameterError("alpha must be at least zero", -1.0, "Pass alpha='auto' to have it chosen.")
+Traceback (most recent call last):
+rflaf.errors.InvalidParameterError: alpha must be at least zero; got -1.0. Pass alpha='auto' to have it chosen.
+"""
+
+from __future__ import annotations
+
+
+class InvalidParameterError(ValueError):
+    """An argument breaks a rule. A ``ValueError``, so that callers need not know this package."""
+
+    def __init__(self, rule: str, value: object, remedy: str) -> None:
+        super().__init__(f"{rule}; got {value!r}. {remedy}")
+        self.rule = rule
+        self.value = value
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[type[InvalidParameterError], tuple[str, object, str]]:
+        return type(self), (self.rule, self.value, self.remedy)
+
+
+class MemoryBudgetError(InvalidParameterError):
+    """The memory a fit may use is too small for the smallest block it needs."""

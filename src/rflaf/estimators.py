@@ -1,0 +1,398 @@
+"""The estimators: scikit-learn's conventions translated into a :class:`~rflaf.training.FitSpec` and back.
+
+No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
+estimator is left as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from .bases import Basis, make_basis
+from .bilinear import Search, StopReason
+from .blocks import DEFAULT_MEMORY, array_source
+from .errors import InvalidParameterError
+from .executors import ThreadExecutor, resolve_n_jobs
+from .spectral import Density, resolve_density
+from .training import FitResult, FitSpec, train
+
+Array = NDArray[Any]
+_INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
+
+Rule = tuple[Callable[[Any], bool], str, str]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
+
+
+def _one_of(*names: str) -> Rule:
+    listed = " or ".join(repr(name) for name in names)
+    return lambda value: value in names, f"must be {listed}", f"Use {names[0]!r}."
+
+
+# Argument -> (test, rule, remedy). Bases and densities have rules of their own.
+_RULES: dict[str, Rule] = {
+    "n_components": (_is_count, "must be a whole number, at least 1", "100 is a good start."),
+    "directions": _one_of("random"),
+    "sampling": _one_of("plain", "leverage"),
+    "activation": _one_of("shared"),
+    "pool_size": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a whole number, at least 1", "Use 'auto'."),
+    "bandwidth": (
+        lambda v: v == "auto" or (_is_number(v) and v > 0), "must be 'auto' or a number above zero", "Use 'auto'.",
+    ),
+    "alpha": (
+        lambda v: v == "auto" or (_is_number(v) and v >= 0), "must be 'auto' or a number, at least zero", "Use 'auto'.",
+    ),
+    "leverage_alpha": (
+        lambda v: v == "auto" or (_is_number(v) and v > 0),
+        "must be 'auto' or a number above zero",
+        "'auto' is 1 / sqrt(n_samples), as in the paper.",
+    ),
+    "leverage_rows": (
+        lambda v: v == "all" or _is_count(v), "must be 'all' or a whole number, at least 1", "Use 'all'.",
+    ),
+    "fit_intercept": (lambda v: isinstance(v, bool | np.bool_), "must be True or False", "Use True."),
+    "max_iter": (_is_count, "must be a whole number, at least 1", "The default is 100."),
+    "tol": (lambda v: _is_number(v) and v > 0, "must be a number above zero", "The default is 1e-4."),
+    "n_jobs": (
+        lambda v: v is None or (isinstance(v, Integral) and v != 0), "must be None or a whole number but zero",
+        "-1 uses every processor.",
+    ),
+    "memory": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a number of bytes", "'auto' is 1 GiB."),
+}  # fmt: skip
+
+
+class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What the estimators share: arguments, fitting, and the features as a transformer."""
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        directions: str = "random",
+        sampling: str = "plain",
+        activation: str = "shared",
+        basis: str | Basis = "bspline",
+        n_basis: int = 16,
+        pool_size: int | str = "auto",
+        density: str | Density = "gaussian",
+        bandwidth: float | str = "auto",
+        alpha: float | str = "auto",
+        leverage_alpha: float | str = "auto",
+        leverage_rows: int | str = "all",
+        fit_intercept: bool = True,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory: int | str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.directions = directions
+        self.sampling = sampling
+        self.activation = activation
+        self.basis = basis
+        self.n_basis = n_basis
+        self.pool_size = pool_size
+        self.density = density
+        self.bandwidth = bandwidth
+        self.alpha = alpha
+        self.leverage_alpha = leverage_alpha
+        self.leverage_rows = leverage_rows
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory = memory
+        self.verbose = verbose
+
+    @classmethod
+    def paper(
+        cls, n_components: int = 100, *, pool_size: int = 5000, basis: str | Basis = "rbf", **others: Any
+    ) -> Self:
+        """The paper's Algorithm 1: random directions, leverage weighted sampling from a pool, one shared activation.
+
+        >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
+        'leverage'
+        """
+        fixed = {"directions": "random", "sampling": "leverage", "activation": "shared"}
+        return cls(n_components, pool_size=pool_size, basis=basis, **{**others, **fixed})
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
+
+        ``sample_weight`` (n_samples,) multiplies the loss of each row; whole weights act as repeated rows.
+        """
+        with _unchanged_on_error(self), _shown(self.verbose):
+            spec = self._spec()
+            X, y = validate_data(
+                self, X, y,
+                accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
+                ensure_min_samples=2,
+            )  # fmt: skip
+            weight = _check_weight(sample_weight, X)
+            rng = _generator(self.random_state)
+            with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
+                result = train(array_source(X, y, weight), spec, rng, executor)
+            self._accept(result, single_output=np.ndim(y) == 1)
+        if self.stop_reason_ is StopReason.ITERATIONS:
+            warnings.warn(f"the activation {self.stop_reason_.value}", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
+        return self.model_.features(self._check_rows(X))
+
+    def _check_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _spec(self) -> FitSpec:
+        for name, (holds, rule, remedy) in _RULES.items():
+            value = getattr(self, name)
+            if not holds(value):
+                raise InvalidParameterError(f"{name} {rule}", value, remedy)
+        if self.sampling == "leverage" and self.pool_size != "auto" and int(self.pool_size) < self.n_components:
+            raise InvalidParameterError(
+                f"pool_size must be at least n_components = {self.n_components} to draw from",
+                self.pool_size,
+                "Raise pool_size or leave it at 'auto'.",
+            )
+        return FitSpec(
+            n_components=int(self.n_components),
+            sampling=self.sampling,
+            pool_size=None if self.pool_size == "auto" else int(self.pool_size),
+            basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
+            density=resolve_density(self.density),
+            bandwidth=_number_or_none(self.bandwidth),
+            alpha=_number_or_none(self.alpha),
+            leverage_alpha=_number_or_none(self.leverage_alpha),
+            leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
+            intercept=bool(self.fit_intercept),
+            search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
+            memory=DEFAULT_MEMORY if self.memory == "auto" else int(self.memory),
+        )
+
+    def _own_basis(self) -> Basis:
+        if isinstance(self.basis, Basis):
+            return self.basis
+        raise InvalidParameterError(
+            "basis must be 'bspline', 'rbf' or a Basis object", self.basis, "Use basis='bspline'."
+        )
+
+    def _accept(self, result: FitResult, single_output: bool) -> None:
+        model = result.model
+        self.model_ = model
+        self.activation_ = model.activation
+        self.directions_ = model.directions.W
+        self.importance_ = model.directions.importance
+        self.coef_ = model.v[:, 0] if single_output else model.v.T
+        self.intercept_ = float(model.intercept[0]) if single_output else model.intercept
+        self.alpha_ = result.alpha
+        self.bandwidth_ = result.bandwidth
+        self.n_components_ = model.n_components
+        self.objective_trace_ = result.activation.trace
+        self.stop_reason_ = result.activation.stop_reason
+        self.solver_remedy_ = result.solution.factor.remedy
+        self.leverage_ = result.leverage
+        self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
+        self.effective_dimension_ = None if result.leverage is None else result.leverage.effective_dimension
+        self._single_output = single_output
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
+    """Regression by random features with a learned activation.
+
+    f(x) = b + sum_m q_m v_m sigma(w_m . x + b_m),    sigma(z) = sum_i a_i B_i(z)
+
+    minimising 1/n sum_i w_i |y_i - f(x_i)|^2 + alpha S |v|^2 over a, v and b, for frozen random directions w_m. Inputs
+    are centred and scaled inside. Everything that is ``"auto"`` is chosen from the training rows, without a
+    validation set.
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Width S: number of random directions drawn. Under leverage sampling duplicates are merged, so the fitted
+        width ``n_components_`` may be lower.
+    directions : {"random"}, default="random"
+        Directions are drawn from ``density`` and frozen.
+    sampling : {"plain", "leverage"}, default="plain"
+        Draw the directions from p(w), or from a pool of ``pool_size`` of them in proportion to their ridge leverage
+        scores (Algorithm 1 of the paper).
+    activation : {"shared"}, default="shared"
+        One learned activation for all components.
+    basis : {"bspline", "rbf"} or Basis, default="bspline"
+        Basis of the activation over (-3, 3) in units of the typical spread of a projection.
+    n_basis : int, default=16
+        Number of basis functions; not used where ``basis`` is an object.
+    pool_size : int or "auto", default="auto"
+        Size of the pool under leverage sampling; "auto" is ten times the width, at least 1,000, at most 5,000.
+    density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
+        Law p(w) of the directions.
+    bandwidth : float or "auto", default="auto"
+        Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
+        projections a typical spread of one.
+    alpha : float or "auto", default="auto"
+        Ridge parameter (lambda* of the paper), for an activation of mean square one. "auto" minimises generalised
+        cross-validation.
+    leverage_alpha : float or "auto", default="auto"
+        lambda of the leverage scores; "auto" is 1 / sqrt(n_samples).
+    leverage_rows : int or "all", default="all"
+        Rows the leverage scores are computed from; for a sample, ``leverage_.relative_error`` estimates their error.
+    fit_intercept : bool, default=True
+    max_iter : int, default=100
+        Most steps of the search for the activation.
+    tol : float, default=1e-4
+        Relative fall of the objective that ends that search.
+    random_state : int, RandomState, Generator or None, default=None
+        The same seed gives the same model, bit for bit, for any ``n_jobs``.
+    n_jobs : int or None, default=None
+        Threads; None takes as many as BLAS is allowed (so it follows joblib, OMP_NUM_THREADS and threadpoolctl).
+    memory : int or "auto", default="auto"
+        Bytes the blocks and sums of one thread may take; "auto" is 1 GiB.
+    verbose : bool, default=False
+        Log the lines of the algorithm as they run (logger ``rflaf``).
+
+    Attributes
+    ----------
+    model_ : RandomFeatureModel
+        The fitted model, free of scikit-learn: ``decision``, ``features``, ``gradient``, ``describe``.
+    activation_ : Activation
+        The learned activation, callable, with ``slope`` and ``standard_error``.
+    directions_ : (n_features, n_components_), for raw inputs
+    importance_ : (n_components_,), sqrt(p/q)
+    coef_ : (n_components_,) or (n_outputs, n_components_), the output weights v
+    intercept_ : float or (n_outputs,)
+    alpha_, bandwidth_ : the values used
+    n_components_ : width after merging duplicates
+    leverage_, leverage_scores_, effective_dimension_ : of the pool; None under plain sampling
+    objective_trace_ : the objective after every step of the search; it never rises
+    stop_reason_ : StopReason, whose value is advice
+    solver_remedy_ : Remedy, what it took to solve the last system
+    n_features_in_, feature_names_in_ : as everywhere in scikit-learn
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rflaf import RFLAFRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 3))
+    >>> y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    >>> model = RFLAFRegressor(n_components=50, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    def predict(self, X: Any) -> Array:
+        """f at rows ``X``: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``."""
+        answer = self.model_.decision(self._check_rows(X), self.n_jobs)
+        return answer[:, 0] if self._single_output else answer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+class RandomActivationFeatures(_RandomFeatureEstimator):
+    """Random features under an activation learned from a target, as a transformer.
+
+    z_m(x) = q_m sigma(w_m . x + b_m). The features of :class:`RFLAFRegressor` with the same arguments, for a linear
+    model of your own: ``make_pipeline(RandomActivationFeatures(), Ridge())``. The activation is learned by regression
+    on ``y``, so ``fit`` needs a numeric target. Parameters and attributes as in :class:`RFLAFRegressor`.
+
+    >>> import numpy as np
+    >>> from rflaf import RandomActivationFeatures
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 3))
+    >>> RandomActivationFeatures(20, random_state=0).fit_transform(X, np.abs(X[:, 0])).shape
+    (200, 20)
+    """
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value == "auto" else float(value)
+
+
+def _check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
+    if sample_weight is None:
+        return None
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    if not weight.any():
+        raise InvalidParameterError(
+            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
+        )
+    return weight
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+@contextmanager
+def _unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """A fit that fails leaves the estimator as it was: unfitted, or fitted as before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+@contextmanager
+def _shown(verbose: bool) -> Iterator[None]:
+    """Show the log of the package on standard error while a verbose fit runs."""
+    if not verbose:
+        yield
+        return
+    logger, handler = logging.getLogger("rflaf"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

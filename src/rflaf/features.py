@@ -1,0 +1,161 @@
+"""Random features z_m(x) = sigma_m(w_m . x + b_m), the one place where they are computed.
+
+A :class:`FeatureMap` is directions and activation compiled together: the grid of the activation is folded
+into the directions, so that a projection *is* a cell coordinate. Each compiled loop has its plain NumPy
+twin here, named ``*_reference``; the tests hold them equal. Blocks are component-major: (n_components, n_rows).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from . import _kernels
+from .bases import Pieces
+from .blocks import Block, BlockSource, Scratch
+from .executors import Executor
+from .normal_equations import NormalEquations
+from .spectral import Directions
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """Directions and tables in one dtype: ``z[m] = table_m(W[:, m] . x + offset[m])``, u in cell coordinates.
+
+    Attributes
+    ----------
+    W : (n_features, n_components); offset : (n_components,); table : (1 or n_components, n_cells, 4)
+    """
+
+    W: Array
+    offset: Array
+    table: Array
+
+    @property
+    def n_components(self) -> int:
+        return int(self.offset.shape[0])
+
+    def cells(self, X: Any, out: Array) -> Array:
+        """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
+        if sp.issparse(X):
+            out[...] = (X @ self.W).T
+        else:
+            np.matmul(self.W.T, X.T, out=out)
+        out += self.offset[:, None]
+        return out
+
+    def features(self, X: Any, out: Array) -> Array:
+        """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
+        self.cells(X, out)
+        _kernels.activate(out, self.table, out)
+        return out
+
+    def design(self, block: Block, scratch: Scratch) -> Array:
+        """Rows of [Z | 1 | y], each times the square root of its weight: (n_components + 1 + n_outputs, n_rows)."""
+        size = (self.n_components + 1 + block.y.shape[1], block.n_rows)
+        rows = scratch.array("design", size, self.W.dtype)
+        self.features(block.X, rows[: self.n_components])
+        return complete_design(rows, block.y, block.weight)
+
+
+def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
+    """Fill the rows below the features with one and y, and weight every column of the block."""
+    n_outputs = y.shape[1]
+    rows[-n_outputs - 1] = 1
+    rows[-n_outputs:] = y.T
+    if weight is not None:
+        rows *= np.sqrt(weight)
+    return rows
+
+
+def sum_equations(source: BlockSource, feature_map: FeatureMap, executor: Executor) -> NormalEquations:
+    """Normal equations of the features of all rows, in one pass."""
+
+    def one(block: Block, scratch: Scratch) -> NormalEquations:
+        return NormalEquations.from_design(feature_map.design(block, scratch), source.n_outputs, block.weight)
+
+    return executor.reduce(source, one)
+
+
+def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) -> FeatureMap:
+    """Fold the grid of the activation into the directions: u = (z - low) / step - 1/2."""
+    return FeatureMap(
+        np.ascontiguousarray(directions.W / pieces.step, dtype),
+        ((directions.offset - pieces.low) / pieces.step - 0.5).astype(dtype),
+        pieces.table(a).astype(dtype),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Predictor:
+    """A whole model packed for the fused kernel: f(x) = intercept + sum_m v_m sigma_m(w_m . x + b_m)."""
+
+    w: Array
+    bias: Array
+    table: Array
+    v: Array
+    intercept: Array
+
+    def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
+        """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
+        _kernels.predict(X, self.w, self.bias, self.table, self.v, self.intercept, out, start, stop)
+
+
+def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
+    """Pack ``v`` (n_components, n_outputs) and the map for :class:`Predictor`; the width is padded with zeros."""
+    tile = _kernels.TILE_COMPONENTS
+    n_features, n_components = feature_map.W.shape
+    padding = -n_components % tile
+    W = np.pad(feature_map.W, ((0, 0), (0, padding)))
+    table = feature_map.table
+    if table.shape[0] > 1:
+        table = np.pad(table, ((0, padding), (0, 0), (0, 0)))
+    dtype = feature_map.W.dtype
+    return Predictor(
+        np.ascontiguousarray(W.reshape(n_features, -1, tile).transpose(1, 0, 2)),
+        np.pad(feature_map.offset, (0, padding)),
+        np.ascontiguousarray(table),
+        np.pad(v, ((0, padding), (0, 0))).astype(dtype),
+        np.asarray(intercept, dtype),
+    )
+
+
+def scatter_reference(u: Array, e: Array, n_cells: int) -> Array:
+    """Moments sum_{m, r} e[m, r] t^p of every cell, (1, n_cells, 4): the transpose of a shared look-up."""
+    k, t = _locate(u, n_cells)
+    moments = np.zeros((n_cells, 4))
+    for p in range(4):
+        np.add.at(moments[:, p], k, e * t**p)
+    return moments[None]
+
+
+def activate_reference(u: Array, table: Array) -> Array:
+    """table_m(u[m, r]) for cell coordinates (n_components, n_rows) and tables (1 or n_components, n_cells, 4)."""
+    k, t = _locate(u, table.shape[1])
+    c = np.broadcast_to(table, (u.shape[0], *table.shape[1:]))[np.arange(u.shape[0])[:, None], k]
+    return c[..., 0] + t * (c[..., 1] + t * (c[..., 2] + t * c[..., 3]))
+
+
+def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:
+    """H(v)' (n_basis, n_rows): sum_m weights[m] B_i(u[m, r])."""
+    k, t = _locate(u, pieces.n_cells)
+    values = np.einsum("mrip,mrp->mri", pieces.coefficients[k], t[..., None] ** np.arange(4))
+    return np.einsum("m,mri->ir", weights, values)
+
+
+def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Array) -> Array:
+    """What :meth:`Predictor.predict` computes, through an (n_components, n_rows) array."""
+    u = feature_map.W.T @ X.T + feature_map.offset[:, None]
+    return activate_reference(u, feature_map.table).T @ v + intercept
+
+
+def _locate(u: Array, n_cells: int) -> tuple[Array, Array]:
+    clipped = np.clip(u, -0.5, np.nextafter(n_cells - 0.5, 0))
+    k = np.floor(clipped + 0.5).astype(np.intp)
+    return k, clipped - k

@@ -1,0 +1,171 @@
+"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma(w_m . x + b_m).
+
+Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
+Prediction runs through one fused kernel in the dtype of the rows given; no (n_rows, n_components) array is formed.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from .bases import Basis, Pieces
+from .executors import resolve_n_jobs
+from .features import FeatureMap, Predictor, compile_map, pack
+from .spectral import Directions
+
+Array = NDArray[Any]
+_BLOCK_ROWS = 1024
+_THREAD_WORK = 10_000_000  # features a thread must have to be worth starting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activation:
+    """A learned activation sigma(z) = sum_i a_i B_i(z), callable.
+
+    Attributes
+    ----------
+    basis : the functions B_i
+    coefficients : (1, n_basis) shared by all components, or (n_components, n_basis)
+    covariance : (n_basis, n_basis) of the coefficients, for a shared activation
+
+    >>> from rflaf.bases import BSplineBasis
+    >>> flat = Activation(BSplineBasis(6), np.full((1, 6), 2.0))
+    >>> flat([-1.0, 0.0, 9.0])
+    array([2., 2., 2.])
+    """
+
+    basis: Basis
+    coefficients: Array
+    covariance: Array | None = None
+
+    def __call__(self, z: ArrayLike) -> Array:
+        """Values, with the shape of ``z``; one more leading axis where there is one activation a component."""
+        return self._contract(self.basis.values(z))
+
+    def slope(self, z: ArrayLike) -> Array:
+        """Derivatives, shaped as the values."""
+        return self._contract(self.basis.slopes(z))
+
+    def standard_error(self, z: ArrayLike) -> Array:
+        """Pointwise standard error of a shared activation, its scale fixed and the directions given."""
+        if self.covariance is None:
+            raise ValueError("only a learned shared activation has a standard error")
+        values = self.basis.values(z)
+        return np.sqrt(np.maximum(np.einsum("...i,ij,...j->...", values, self.covariance, values), 0))
+
+    def _contract(self, values: Array) -> Array:
+        answer = np.moveaxis(values @ self.coefficients.T, -1, 0)
+        return answer[0] if self.coefficients.shape[0] == 1 else answer
+
+    def compile(self, tolerance: float = 1e-6) -> tuple[Pieces, Array]:
+        """Cubic pieces and coefficients for the kernels; the error is below ``tolerance`` of the sup norm."""
+        return self.basis.pieces(self.coefficients, tolerance), self.coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatureModel:
+    """Directions, activation, output weights ``v`` (n_components, n_outputs) and intercept (n_outputs,)."""
+
+    directions: Directions
+    activation: Activation
+    v: Array
+    intercept: Array
+    _compiled: dict[np.dtype[Any], tuple[FeatureMap, Predictor]] = field(default_factory=dict, init=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_compiled": {}}
+
+    @property
+    def n_features(self) -> int:
+        return self.directions.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.directions.n_components
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.intercept.shape[0])
+
+    def decision(self, X: Any, n_jobs: int | None = 1) -> Array:
+        """f at rows ``X`` (n_rows, n_features), float32 or float64, dense or CSR: (n_rows, n_outputs).
+
+        ``X`` is taken as it is: finite numbers of the right width are the caller's promise.
+        """
+        feature_map, predictor = self._compile(X.dtype)
+        if sp.issparse(X):
+            return self._decision_by_blocks(X, feature_map)
+        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
+        n_threads = X.shape[0] * self.n_components // _THREAD_WORK
+        if n_jobs == 1 or n_threads < 2:
+            predictor.predict(X, out, 0, X.shape[0])
+        else:
+            _predict_in_threads(predictor, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
+        return out
+
+    def features(self, X: Any) -> Array:
+        """q_m sigma(w_m . x + b_m): (n_rows, n_components), in the dtype of ``X``."""
+        feature_map, _ = self._compile(X.dtype)
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
+            np.multiply(z.T, self.directions.importance, out=out[start : start + _BLOCK_ROWS], casting="same_kind")
+        return out
+
+    def gradient(self, X: Array) -> Array:
+        """Derivatives of f in the inputs, sum_m q_m v_m sigma'(u_m) w_m: (n_rows, n_outputs, n_features)."""
+        directions = self.directions
+        out = np.empty((X.shape[0], self.n_outputs, self.n_features))
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            u = X[start : start + _BLOCK_ROWS] @ directions.W + directions.offset
+            slopes = self._slopes(u) * directions.importance
+            out[start : start + _BLOCK_ROWS] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
+        return out
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in plain values."""
+        return {
+            "n_features": self.n_features,
+            "n_components": self.n_components,
+            "n_outputs": self.n_outputs,
+            "activations": int(self.activation.coefficients.shape[0]),
+            "basis": type(self.activation.basis).__name__,
+            "n_basis": self.activation.basis.n_basis,
+            "interval": tuple(self.activation.basis.interval),
+        }
+
+    def _slopes(self, u: Array) -> Array:
+        slopes = self.activation.basis.slopes(u)
+        return np.einsum("rmi,mi->rm", slopes, np.broadcast_to(self.activation.coefficients, slopes.shape[1:]))
+
+    def _compile(self, dtype: np.dtype[Any]) -> tuple[FeatureMap, Predictor]:
+        compiled = self._compiled.get(dtype)
+        if compiled is None:
+            pieces, coefficients = self.activation.compile()
+            feature_map = compile_map(self.directions, pieces, coefficients, dtype)
+            weights = self.directions.importance[:, None] * self.v
+            compiled = self._compiled[dtype] = (feature_map, pack(feature_map, weights, self.intercept))
+        return compiled
+
+    def _decision_by_blocks(self, X: Any, feature_map: FeatureMap) -> Array:
+        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
+        weights = (self.directions.importance[:, None] * self.v).astype(X.dtype)
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
+            out[start : start + _BLOCK_ROWS] = z.T @ weights + self.intercept
+        return out
+
+
+def _predict_in_threads(predictor: Predictor, X: Array, out: Array, n_threads: int) -> None:
+    """Threads own disjoint ranges of rows; a row's result does not depend on where a range begins."""
+    edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(lambda i: predictor.predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))

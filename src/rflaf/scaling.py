@@ -1,0 +1,92 @@
+"""Centre and scale of columns, as a monoid over rows.
+
+The scale of the projections against the grid of the activation decides everything, so inputs are centred and
+scaled inside; both are folded into the directions afterwards and cost nothing at prediction. Means and sums of squared
+deviations are merged pairwise, so a column of large mean and small spread keeps its digits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from .blocks import Block, BlockSource, Scratch
+from .executors import Executor
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True)
+class ColumnMoments:
+    """Sum of weights, means (k,) and weighted sums of squared deviations (k,) of columns."""
+
+    weight: float
+    mean: Array
+    deviation: Array
+
+    @classmethod
+    def from_rows(cls, rows: Any, weight: Array | None) -> Self:
+        """Of dense or CSR ``rows`` (n_rows, k) with weights (n_rows,)."""
+        w = np.ones(rows.shape[0]) if weight is None else weight.astype(np.float64)
+        total = float(w.sum())
+        if total == 0:
+            return cls(0.0, np.zeros(rows.shape[1]), np.zeros(rows.shape[1]))
+        if sp.issparse(rows):
+            return cls(total, *_sparse_moments(rows, w, total))
+        dense = np.asarray(rows, np.float64)
+        mean = w @ dense / total
+        return cls(total, mean, w @ (dense - mean) ** 2)
+
+    def __iadd__(self, other: ColumnMoments) -> Self:
+        total = self.weight + other.weight
+        share = other.weight / total if total else 0.0
+        gap = other.mean - self.mean
+        self.deviation += other.deviation + gap**2 * (self.weight * share)
+        self.mean = self.mean + gap * share
+        self.weight = total
+        return self
+
+    @property
+    def scale(self) -> Array:
+        """Standard deviations; zero for a column that is constant to rounding."""
+        scale = np.sqrt(self.deviation / self.weight)
+        rounding = 8 * np.finfo(np.float64).eps * np.abs(self.mean)
+        return np.where(scale > rounding, scale, 0.0)
+
+
+@dataclass(slots=True)
+class TableMoments:
+    """Column moments of the inputs and of the targets."""
+
+    X: ColumnMoments
+    y: ColumnMoments
+
+    def __iadd__(self, other: TableMoments) -> Self:
+        self.X += other.X
+        self.y += other.y
+        return self
+
+
+def measure(source: BlockSource, executor: Executor) -> TableMoments:
+    """Means and spreads of every input and target column, in one pass."""
+
+    def one(block: Block, scratch: Scratch) -> TableMoments:
+        return TableMoments(
+            ColumnMoments.from_rows(block.X, block.weight), ColumnMoments.from_rows(block.y, block.weight)
+        )
+
+    return executor.reduce(source, one)
+
+
+def _sparse_moments(rows: Any, w: Array, total: float) -> tuple[Array, Array]:
+    """Means and deviations of a CSR matrix: what is stored, then the zeros that are not."""
+    column = rows.indices
+    weight = np.repeat(w, np.diff(rows.indptr))
+    stored = np.bincount(column, weight, rows.shape[1])
+    mean = np.bincount(column, weight * rows.data, rows.shape[1]) / total
+    spread = np.bincount(column, weight * (rows.data - mean[column]) ** 2, rows.shape[1])
+    return mean, spread + np.maximum(total - stored, 0) * mean**2
