@@ -152,42 +152,64 @@ def _extract_offsets(builder: Any, offset: Any, kind: _Lanes) -> list[Any]:
     return offsets
 
 
-def _transpose(builder: Any, rows: list[Any]) -> list[Any]:
-    """Transpose four vectors of four; vectors of eight are two such squares side by side."""
-    count = rows[0].type.count
-    squares = range(0, count, 4)
+def _interleave(builder: Any, left: Any, right: Any, chunk: int, half: int) -> Any:
+    """Within every 128 bits, chunks of ``left`` and ``right`` in turn: of their low (0) or high (1) halves.
 
-    def order(first: list[int], second: list[int]) -> list[int]:
-        pairs = list(zip(first, second, strict=True))
-        return [place for square in squares for pair in pairs for place in (square + pair[0], square + pair[1])]
+    These are the shuffles that stay within 128-bit lanes, the cheap ones on every processor.
+    """
+    count = left.type.count
+    group = 4 if isinstance(left.type.element, ir.FloatType) else 2
+    order = []
+    for start in range(0, count, group):
+        low = start + half * group // 2
+        for i in range(low, low + group // 2, chunk):
+            order += [*range(i, i + chunk), *range(count + i, count + i + chunk)]
+    return _shuffle(builder, left, right, order)
 
-    low, high = order([0, 1], [count, count + 1]), order([2, 3], [count + 2, count + 3])
-    left, right = order([0, count], [1, count + 1]), order([2, count + 2], [3, count + 3])
+
+def _transpose_lanes(builder: Any, rows: list[Any]) -> list[Any]:
+    """Transpose the 4 x 4 squares of four float32 vectors, or the 2 x 2 squares of float64 ones, lane by lane."""
     a, b, c, d = rows
-    first, second = _shuffle(builder, a, b, low), _shuffle(builder, c, d, low)
-    third, fourth = _shuffle(builder, a, b, high), _shuffle(builder, c, d, high)
-    return [
-        _shuffle(builder, first, second, left),
-        _shuffle(builder, first, second, right),
-        _shuffle(builder, third, fourth, left),
-        _shuffle(builder, third, fourth, right),
-    ]
+    if isinstance(a.type.element, ir.DoubleType):
+        return [_interleave(builder, x, y, 1, half) for x, y in ((a, b), (c, d)) for half in (0, 1)]
+    ab, ab2 = (_interleave(builder, a, b, 1, half) for half in (0, 1))
+    cd, cd2 = (_interleave(builder, c, d, 1, half) for half in (0, 1))
+    return [_interleave(builder, x, y, 2, half) for x, y in ((ab, cd), (ab2, cd2)) for half in (0, 1)]
 
 
-def _quads_to_vectors(builder: Any, quads: list[Any]) -> list[Any]:
-    """Four vectors, one a power of t, from one row of four coefficients a lane."""
-    if len(quads) == 8:
-        quads = [_shuffle(builder, quads[i], quads[i + 4], list(range(8))) for i in range(4)]
-    return _transpose(builder, quads)
+def _gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: _Lanes) -> list[Any]:
+    """Four vectors, one a power of t, of the coefficients that stand at ``offsets``, one a lane."""
+    half = ir.VectorType(kind.real, 16 * 8 // (32 if kind.integer is _I32 else 64))
+
+    def joined(first: int, second: int, skip: int) -> Any:
+        low, high = (
+            _load(builder, _at(builder, builder.gep(cells, [offsets[i]]), skip), half) for i in (first, second)
+        )
+        return _shuffle(builder, low, high, list(range(kind.count)))
+
+    if kind.integer is _I32:
+        return _transpose_lanes(builder, [joined(i, i + 4, 0) for i in range(4)])
+    return _transpose_lanes(builder, [joined(i, i + 2, skip) for skip in (0, 2) for i in (0, 1)])
 
 
-def _vectors_to_quads(builder: Any, vectors: list[Any]) -> list[Any]:
-    """One row of four a lane from four vectors: the inverse of :func:`_quads_to_vectors`."""
-    rows = _transpose(builder, vectors)
-    if rows[0].type.count == 4:
-        return rows
-    halves = [[0, 1, 2, 3], [4, 5, 6, 7]]
-    return [_shuffle(builder, row, row, half) for half in halves for row in rows]
+def _split_powers(builder: Any, powers: list[Any], kind: _Lanes) -> list[Any]:
+    """One row of four a lane from four vectors, one a power of t: what :func:`_gather_cubics` undoes."""
+    rows = _transpose_lanes(builder, powers)
+    if kind.integer is _I32:
+        halves = [[0, 1, 2, 3], [4, 5, 6, 7]]
+        return [_shuffle(builder, row, row, half) for half in halves for row in rows]
+    first, second, third, fourth = rows  # lanes 0 and 2, then 1 and 3, of powers 0 and 1, then of powers 2 and 3
+    pairs = [(first, third), (second, fourth)]
+    return [_shuffle(builder, *pair, order) for order in ([0, 1, 4, 5], [2, 3, 6, 7]) for pair in pairs]
+
+
+def _cubic(builder: Any, cells: Any, u: Any, top: Any, kind: _Lanes) -> Any:
+    """The piecewise cubic whose table begins at ``cells``, at the cell coordinates ``u``."""
+    t, offsets = _cell(builder, u, top, kind)
+    c0, c1, c2, value = _gather_cubics(builder, cells, offsets, kind)
+    for coefficient in (c2, c1, c0):
+        value = _multiply_add(builder, value, t, coefficient, kind)
+    return value
 
 
 # --- intrinsics --------------------------------------------------------------------------------------------
@@ -204,12 +226,29 @@ def _look_up(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, to:
         source = _address(context, builder, sig.args[2], args[2], args[3])
         target = _address(context, builder, sig.args[4], args[4], args[5])
         top = _splat(builder, args[6], kind.count)
-        t, offsets = _cell(builder, _load(builder, source, kind.vector), top, kind)
-        quads = [_load(builder, builder.gep(cells, [offset]), kind.quad) for offset in offsets]
-        c0, c1, c2, value = _quads_to_vectors(builder, quads)
-        for coefficient in (c2, c1, c0):
-            value = _multiply_add(builder, value, t, coefficient, kind)
-        _store(builder, value, target)
+        _store(builder, _cubic(builder, cells, _load(builder, source, kind.vector), top, kind), target)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, factor: Any, top: Any) -> Any:
+    """``out[0:3L] += factor * cubic(u[at:at+3L])`` from the table at offset ``start``: one row of a register tile."""
+    kind = _LANES[u.dtype]
+    signature = types.void(table, types.int64, u, types.int64, out, u.dtype, u.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        cells = _address(context, builder, sig.args[0], args[0], args[1])
+        source = _address(context, builder, sig.args[2], args[2], args[3])
+        target = _address(context, builder, sig.args[4], args[4], ir.Constant(_I64, 0))
+        factor, top = (_splat(builder, scalar, kind.count) for scalar in args[5:7])
+        places = [_at(builder, source, v * kind.count) for v in range(_TILE_VECTORS)]
+        values = [_cubic(builder, cells, _load(builder, place, kind.vector), top, kind) for place in places]
+        for v, value in enumerate(values):
+            place = _at(builder, target, v * kind.count)
+            total = _load(builder, place, kind.vector)
+            _store(builder, _multiply_add(builder, factor, value, total, kind), place)
         return context.get_dummy_value()
 
     return signature, generate
@@ -230,7 +269,7 @@ def _scatter(typing: Any, u: Any, e: Any, at: Any, moments: Any, stride: Any, to
         powers = [_load(builder, weight, kind.vector)]
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
-        for lane, row in enumerate(_vectors_to_quads(builder, powers)):
+        for lane, row in enumerate(_split_powers(builder, powers, kind)):
             copy = builder.mul(args[4], ir.Constant(_I64, lane % _COPIES))
             place = builder.gep(base, [builder.add(offsets[lane], copy)])
             _store(builder, builder.fadd(_load(builder, place, kind.quad), row), place)
@@ -396,6 +435,9 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
         for j in range(0, n_components, TILE_COMPONENTS):
             _project(packed, w, j * n_features, bias, j, n_features, u)
             for c in range(TILE_COMPONENTS):
+                if n_outputs == 1:
+                    _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
+                    continue
                 for r in range(0, tile, width):
                     _look_up(table, (j + c) * stride, u, c * tile + r, z, r, top)
                 for o in range(n_outputs):

@@ -23,5 +23,12 @@ class InvalidParameterError(ValueError):
         return type(self), (self.rule, self.value, self.remedy)
 
 
+class MissingExtraError(ImportError):
+    """A feature needs a package that only an extra of this one installs."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} need {package}, which is not installed. Run  pip install 'rflaf[{extra}]'")
+
+
 class MemoryBudgetError(InvalidParameterError):
     """The memory a fit may use is too small for the smallest block it needs."""

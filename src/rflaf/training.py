@@ -7,6 +7,7 @@ model whatever the number of threads; another block size changes it only by roun
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ from .scaling import ColumnMoments, TableMoments, measure
 from .spectral import Density, Directions, Gaussian, draw
 
 Array = NDArray[Any]
+_log = logging.getLogger("rflaf")
 _BANDWIDTH_ROWS = 2000
 _BANDWIDTH_COMPONENTS = 256
 _LARGEST_POOL = 5000
@@ -99,23 +101,28 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
     pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.X.scale)
     bandwidth = _bandwidth(source, pool, rng) if spec.bandwidth is None else spec.bandwidth
     directions, start, leverage = pool.scaled(1 / bandwidth), None, None
+    _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
 
     if spec.sampling == "leverage":
         # Line 2: fit the pool and keep its activation.
         approximate = _learn(source, directions, spec, rng, executor, start=None)
+        _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
         # Line 3: ridge leverage scores of the pool under that activation.
         leverage = _score(source, directions, approximate, spec, rng, executor)
+        _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
         directions, start = resample(directions, leverage, spec.n_components, rng), approximate.a
 
     # Line 6: learn the activation of the components drawn, and their output weights on all rows.
     activation = _learn(source, directions, spec, rng, executor, start)
+    _log.info("line 6: the activation %s, after %d steps", activation.stop_reason.value, len(activation.trace) - 1)
     feature_map = _compile(directions, activation, spec, source)
     equations = sum_equations(source, feature_map, executor).scale(directions.importance)
     ridge = _ridge(source, feature_map, directions, equations, spec, rng, executor)
     solution = equations.system(spec.intercept).solve(ridge)
     model = _assemble(directions, activation, spec, solution, centre, scale)
     alpha = solution.ridge / directions.n_draws
+    _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
     return FitResult(model, solution, equations, alpha, bandwidth, activation, leverage)
 
 

@@ -1,0 +1,102 @@
+"""The command line, on the extra ``cli``.
+
+A user's mistake ends in one line and exit code 2, never in a traceback; ``--debug`` before the command shows it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from . import __version__
+from . import demo as demonstration
+from .errors import MissingExtraError
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Random feature models with learnable activation functions.",
+)
+_console = Console()
+_errors = Console(stderr=True)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code: 0 done, 2 a mistake of the caller's."""
+    debug = "--debug" in arguments
+    try:
+        code = app(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return int(code or 0)
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Options that stand before the command."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    _console.print(__version__, highlight=False)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("rflaf-demo.png"),
+) -> None:
+    """Fit two problems at growing widths, print the test errors and draw them.
+
+    Example:  rflaf demo --out picture.png
+    """
+    if not out.resolve().parent.is_dir():
+        raise ValueError(f"the folder of --out must exist; got {str(out)!r}. Make it first or choose another path.")
+    problems = [demonstration.diabetes(), demonstration.teacher()]
+    n_fits = len(problems) * demonstration.fits_per_problem()
+    bar = Progress(
+        TextColumn("fitting"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
+        console=_errors, disable=not _errors.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar as progress:
+        task = progress.add_task("fit", total=n_fits)
+        outcomes = list(demonstration.run(problems, lambda: progress.advance(task)))
+    for problem in problems:
+        _console.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
+    demonstration.draw(outcomes, out)
+    _console.print(f"picture: {out}", highlight=False)
+
+
+def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> Table:
+    n_rows, n_columns = problem.X_train.shape
+    title = f"{problem.name}: {n_rows} training rows x {n_columns} columns; test error / variance (seconds to fit)"
+    table = Table(title=title, title_justify="left", min_width=len(title))
+    table.add_column("width", justify="right")
+    for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
+        table.add_column(scheme, justify="right")
+    for width in demonstration.WIDTHS:
+        row = [outcome for outcome in outcomes if outcome.width == width]
+        table.add_row(str(width), *(f"{outcome.error:.3f} ({outcome.seconds:.2f} s)" for outcome in row))
+    return table
+
+
+def _explain(error: Exception) -> int:
+    """One line for what the caller can mend; anything else is ours and keeps its traceback."""
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if hasattr(error, "format_message"):  # a complaint of the parser about the call
+        message = f"{error.format_message().rstrip('.')}. Try 'rflaf --help'."
+    elif isinstance(error, OSError | ValueError | MissingExtraError):
+        message = str(error)
+    else:
+        raise error
+    _errors.print(f"rflaf: {message}", markup=False, highlight=False, soft_wrap=True)
+    return 2
