@@ -193,7 +193,7 @@ def _gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: _Lanes) -
 
 
 def _split_powers(builder: Any, powers: list[Any], kind: _Lanes) -> list[Any]:
-    """One row of four a lane from four vectors, one a power of t: what :func:`_gather_cubics` undoes."""
+    """One row of four a lane from four vectors, one a power of t: what `_gather_cubics` undoes."""
     rows = _transpose_lanes(builder, powers)
     if kind.integer is _I32:
         halves = [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -354,7 +354,7 @@ def activate(u: Any, table: Any, out: Any) -> None:
 def scatter(u: Any, e: Any, sums: Any) -> None:
     """``sums[m, cell(u[m, r]), p] += e[m, r] t^p``; one table of sums for all components, or one a component.
 
-    Shapes (S, R), (S, R), (1 or S, K, 4); ``sums`` is float64. It is the transpose of :func:`activate` as a
+    Shapes (S, R), (S, R), (1 or S, K, 4); ``sums`` is float64. It is the transpose of `activate` as a
     linear map of the table.
     """
     n_components, n_rows = u.shape

@@ -1,18 +1,14 @@
-"""Bases of the learned activation: sigma(z) = sum_i a_i B_i(z) on an even grid over a compact interval.
+r"""Bases of the learned activation: sigma(z) = sum_i a_i B_i(z) on an even grid over a compact interval.
 
 Paper, section 2.2. Two bases: Gaussian radial functions and B-splines of degree 1 to 3. Each knows its
-values, slopes, what it does outside its interval, a smoothness penalty, and its :class:`Pieces`: the same
+values, slopes, what it does outside its interval, a smoothness penalty, and its `Pieces`: the same
 functions as cubic polynomials on even cells, which is the only form the compiled kernels ever see. The map
 from coefficients to a table of cubics is linear, so it also carries gradients back to the coefficients.
 
-========  =====================================  ===================================================
-basis     outside the interval                   error of the cubic pieces
-========  =====================================  ===================================================
-B-spline  constant, equal to the value at the    none but rounding
-          nearer end; slopes are zero
-RBF       decays to zero; constant (below        at most ``3 / 384 / resolution**4 * sum |a_i|``,
-          3e-11 ``sum |a_i|``) from 7 widths on  ``resolution`` cells to a width
-========  =====================================  ===================================================
+| basis | outside the interval | error of the cubic pieces |
+| --- | --- | --- |
+| B-spline | constant, the value at the nearer end; slopes are zero | none but rounding |
+| RBF | decays; constant, below 3e-11 sum \|a_i\|, from 7 widths on | 3 / 384 / r^4 sum \|a_i\|, r cells to a width |
 """
 
 from __future__ import annotations
@@ -79,7 +75,7 @@ class Pieces:
         return (np.atleast_2d(a) @ by_basis).reshape(-1, n_cells, 4)
 
     def table_transposed(self, moments: Array) -> Array:
-        """The transpose of :meth:`table`: gradient in ``a`` (n_tables, n_basis) from that in the table."""
+        """The transpose of `table`: gradient in ``a`` (n_tables, n_basis) from that in the table."""
         return np.tensordot(moments, self.coefficients, axes=([1, 2], [0, 2]))
 
     def cell_coordinate(self, z: ArrayLike) -> Array:

@@ -222,25 +222,26 @@ def learn_shared_activation(
     """
     pieces = basis.pieces()
     sample = source.sample(search.n_rows, rng)
-    problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
+    small = sample.sample(search.start_rows, rng)
+    few = _first(directions, search.start_components)
     if start is None:
-        name, a = _best_start(sample, directions, basis, alpha, intercept, search, rng, executor)
+        name, a = _best_start(small, few, basis, alpha, intercept, search, executor)
     else:
         name, a = "given", start
-    a = _unit_mean_square(problem, a)
+    problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
+    a, ridge = _scale_and_ridge(problem, a, alpha)
     trace: list[float] = []
-    ridge = _ridge(problem, a, alpha)
     for _ in range(_MOST_DESCENTS):
         a, steps, reason = _descend(problem, a, ridge, search.max_iter, search.tol)
         trace += steps
-        lower = _ridge(problem, a, alpha)
-        if lower > _LOWER_RIDGE * ridge:
+        unit, lower = _scale_and_ridge(problem, a, alpha)
+        same_penalty = ridge * (unit @ unit) / (a @ a)
+        a, ridge = unit, lower
+        if lower > _LOWER_RIDGE * same_penalty:
             break
-        ridge = lower
-    covariance = problem.covariance(a, ridge)
-    unit = _unit_mean_square(problem, a)
-    scale = np.linalg.norm(unit) / np.linalg.norm(a)
-    return SharedActivation(unit, covariance * scale**2, np.array(trace), reason, name)
+    part = SharedProblem.from_source(small, few, pieces, intercept, executor)
+    covariance = part.covariance(a, ridge * few.n_components / problem.importance.size)
+    return SharedActivation(a, covariance * small.n_samples / sample.n_samples, np.array(trace), reason, name)
 
 
 def minimise_on_sphere(
@@ -276,10 +277,10 @@ def minimise_on_sphere(
 def _descend(
     problem: SharedProblem, a: Array, ridge: float, max_iter: int, tol: float
 ) -> tuple[Array, list[float], StopReason]:
-    solution = problem.equations(a).system(problem.intercept).solve(ridge)
-    if not solution.objective > 0 or not np.any(solution.v):
-        return a, [solution.objective], StopReason.NOTHING_TO_LEARN
-    floor = np.finfo(float).eps * float(solution.factor.system.y_square.sum())
+    first, slope = problem.evaluate(a, ridge)
+    if not first > 0 or not np.any(slope):
+        return a, [first], StopReason.NOTHING_TO_LEARN
+    floor = np.finfo(float).eps * first
 
     def objective(a: Array) -> tuple[float, Array]:
         value, slope = problem.evaluate(a, ridge)
@@ -295,17 +296,13 @@ def _best_start(
     alpha: float | None,
     intercept: bool,
     search: Search,
-    rng: np.random.Generator,
     executor: Executor,
 ) -> tuple[str, Array]:
     """A few steps from every shape on a small sample, one shape a worker; the lowest cross-validation wins."""
-    small = sample.sample(search.start_rows, rng)
-    few = _first(directions, search.start_components)
 
     def descend(name: str) -> tuple[float, str, Array]:
-        problem = SharedProblem.from_source(small, few, basis.pieces(), intercept, ThreadExecutor(1))
-        a = _unit_mean_square(problem, fit_function(basis, STARTS[name]))
-        ridge = _ridge(problem, a, alpha)
+        problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1))
+        a, ridge = _scale_and_ridge(problem, fit_function(basis, STARTS[name]), alpha)
         a, _, _ = _descend(problem, a, ridge, search.start_steps, search.tol)
         criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([ridge]))
         return float(criterion[0]), name, a
@@ -314,16 +311,13 @@ def _best_start(
     return name, a
 
 
-def _ridge(problem: SharedProblem, a: Array, alpha: float | None) -> float:
-    n_components = problem.importance.shape[0]
+def _scale_and_ridge(problem: SharedProblem, a: Array, alpha: float | None) -> tuple[Array, float]:
+    """The activation scaled to mean square one, and the ridge for it: as given, or of the lowest cross-validation."""
+    equations = problem.equations(a)
+    factor = equations.mean_square**-0.5 if equations.mean_square > 0 else 1.0
     if alpha is not None:
-        return alpha * n_components
-    return problem.equations(a).system(problem.intercept).spectrum.best_ridge()
-
-
-def _unit_mean_square(problem: SharedProblem, a: Array) -> Array:
-    mean_square = problem.equations(a).mean_square
-    return a / np.sqrt(mean_square) if mean_square > 0 else a
+        return a * factor, alpha * equations.n_components
+    return a * factor, equations.system(problem.intercept).spectrum.best_ridge() * factor**2
 
 
 def _first(directions: Directions, n_components: int) -> Directions:

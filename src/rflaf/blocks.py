@@ -1,6 +1,6 @@
 """Rows in blocks: the only way data reach the solvers.
 
-Every sum the method needs runs over rows, so data are a sequence of :class:`Block` and nothing else. A source
+Every sum the method needs runs over rows, so data are a sequence of `Block` and nothing else. A source
 knows its size, gives block i, and draws a row sample; arrays, memory maps and SciPy sparse matrices are
 served here. How many rows a block has is a pure function of a memory budget, and never of the number of
 threads, so that the number of threads cannot change a model.

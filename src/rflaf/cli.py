@@ -93,7 +93,7 @@ def _explain(error: Exception) -> int:
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if hasattr(error, "format_message"):  # a complaint of the parser about the call
-        message = f"{error.format_message().rstrip('.')}. Try 'rflaf --help'."
+        message = f"{error.format_message()} (see rflaf --help)"
     elif isinstance(error, OSError | ValueError | MissingExtraError):
         message = str(error)
     else:

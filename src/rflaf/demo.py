@@ -96,7 +96,7 @@ def schemes(width: int, seed: int) -> dict[str, Any]:
 
 
 def fits_per_problem() -> int:
-    """Number of fits :func:`run` makes for one problem."""
+    """Number of fits `run` makes for one problem."""
     return len(WIDTHS) * len(schemes(1, 0)) * len(_SEEDS)
 
 

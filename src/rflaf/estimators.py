@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's conventions translated into a :class:`~rflaf.training.FitSpec` and back.
+"""The estimators: scikit-learn's conventions translated into a `rflaf.training.FitSpec` and back.
 
 No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
 estimator is left as it was.
@@ -334,9 +334,9 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
 class RandomActivationFeatures(_RandomFeatureEstimator):
     """Random features under an activation learned from a target, as a transformer.
 
-    z_m(x) = q_m sigma(w_m . x + b_m). The features of :class:`RFLAFRegressor` with the same arguments, for a linear
+    z_m(x) = q_m sigma(w_m . x + b_m). The features of `RFLAFRegressor` with the same arguments, for a linear
     model of your own: ``make_pipeline(RandomActivationFeatures(), Ridge())``. The activation is learned by regression
-    on ``y``, so ``fit`` needs a numeric target. Parameters and attributes as in :class:`RFLAFRegressor`.
+    on ``y``, so ``fit`` needs a numeric target. Parameters and attributes as in `RFLAFRegressor`.
 
     >>> import numpy as np
     >>> from rflaf import RandomActivationFeatures

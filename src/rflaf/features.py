@@ -1,6 +1,6 @@
 """Random features z_m(x) = sigma_m(w_m . x + b_m), the one place where they are computed.
 
-A :class:`FeatureMap` is directions and activation compiled together: the grid of the activation is folded
+A `FeatureMap` is directions and activation compiled together: the grid of the activation is folded
 into the directions, so that a projection *is* a cell coordinate. Each compiled loop has its plain NumPy
 twin here, named ``*_reference``; the tests hold them equal. Blocks are component-major: (n_components, n_rows).
 """
@@ -108,7 +108,7 @@ class Predictor:
 
 
 def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
-    """Pack ``v`` (n_components, n_outputs) and the map for :class:`Predictor`; the width is padded with zeros."""
+    """Pack ``v`` (n_components, n_outputs) and the map for `Predictor`; the width is padded with zeros."""
     tile = _kernels.TILE_COMPONENTS
     n_features, n_components = feature_map.W.shape
     padding = -n_components % tile
@@ -150,7 +150,7 @@ def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:
 
 
 def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Array) -> Array:
-    """What :meth:`Predictor.predict` computes, through an (n_components, n_rows) array."""
+    """What `Predictor.predict` computes, through an (n_components, n_rows) array."""
     u = feature_map.W.T @ X.T + feature_map.offset[:, None]
     return activate_reference(u, feature_map.table).T @ v + intercept
 

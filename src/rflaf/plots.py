@@ -35,7 +35,7 @@ class ActivationDisplay:
     ----------
     z, value, error : (n_points,) grid, activation and its pointwise standard error
     edges, density : histogram of the projections w_m . x + b_m of the rows given; empty where none were
-    ax_, figure_ : set by :meth:`plot`
+    ax_, figure_ : set by `plot`
     """
 
     z: Array

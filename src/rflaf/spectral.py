@@ -2,21 +2,18 @@
 
 Paper, section 2.1, where p(w) defines the kernel k(x, y) = E_p[sigma(w.x) sigma(w.y)], and section 2.4, where
 directions drawn from another density q carry the weights sqrt(p/q). A density is a small frozen object that can
-sample and tell its log density; :class:`Directions` are what was drawn, with an offset for centred inputs.
+sample and tell its log density; `Directions` are what was drawn, with an offset for centred inputs.
 
 Promised: the same state of ``rng`` gives the same directions, and every density is nested in ``n_components``,
 so a wider draw from the same state begins with the columns of the narrower one.
 
-==============  ==================================================  =====================
-name            law of the columns                                  nested
-==============  ==================================================  =====================
-``gaussian``    independent N(0, I), as in the paper's experiments  exactly
-``student_t``   independent isotropic t, heavier tails              exactly
-``cauchy``      the same with one degree of freedom                 exactly
-``orthogonal``  N(0, I) each, orthogonal within blocks              up to rounding,
-                                                                    exactly in whole blocks
-``sobol``       N(0, I) each, evenly spread together                exactly
-==============  ==================================================  =====================
+| name | law of the columns | nested |
+| --- | --- | --- |
+| `gaussian` | independent N(0, I), as in the paper's experiments | exactly |
+| `student_t` | independent isotropic t, heavier tails | exactly |
+| `cauchy` | the same with one degree of freedom | exactly |
+| `orthogonal` | N(0, I) each, orthogonal within blocks | up to rounding, exactly in whole blocks |
+| `sobol` | N(0, I) each, evenly spread together | exactly |
 """
 
 from __future__ import annotations
