@@ -136,7 +136,7 @@ def _cell(builder: Any, u: Any, top: Any, kind: _Lanes) -> tuple[Any, list[Any]]
     rounded = builder.fadd(u, magic)
     t = builder.fsub(u, builder.fsub(rounded, magic))
     bits = builder.bitcast(rounded, ir.VectorType(kind.integer, kind.count))
-    offset = builder.shl(builder.and_(bits, kind.integers(0xFFFFF)), kind.integers(2))
+    offset = builder.shl(builder.and_(bits, kind.integers(0x3FFFFF)), kind.integers(2))
     return t, _extract_offsets(builder, offset, kind)
 
 
@@ -392,14 +392,16 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
     Shapes (S, R), (S,), (K, N, 4), (K,), (K,), (N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
     """
     n_components, n_rows = u.shape
-    top = np.nextafter(u.dtype.type(pieces.shape[0] - 0.5), u.dtype.type(0))
+    n_cells = pieces.shape[0]
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
     bottom = u.dtype.type(-0.5)
     half = u.dtype.type(0.5)
     for m in range(n_components):
         weight = weights[m]
         for r in range(n_rows):
-            clipped = min(max(u[m, r], bottom), top)
-            k = np.int64(clipped + half)
+            clipped = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
+            clipped = clipped if clipped < top else top
+            k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
             t = clipped - u.dtype.type(k)
             for i in range(first[k], last[k]):
                 c = pieces[k, i]

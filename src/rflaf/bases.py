@@ -177,8 +177,13 @@ class RBFBasis:
     def __post_init__(self) -> None:
         _check_interval(self.interval)
         _check_n_basis(self.n_basis, 2, "a grid of Gaussians")
-        if self.width is not None and not self.width > 0:
-            raise InvalidParameterError("the width of a Gaussian must be above zero", self.width, "Use width=None.")
+        length = self.interval[1] - self.interval[0]
+        if self.width is not None and not (length / 1000 <= self.width < np.inf):
+            raise InvalidParameterError(
+                f"the width of a Gaussian must be finite and at least {length / 1000:g}, a thousandth of the interval",
+                self.width,
+                "Use width=None for the spacing of the centres.",
+            )
 
     @property
     def centres(self) -> Array:
@@ -207,13 +212,16 @@ class RBFBasis:
         return Pieces(low, (high - low) / n_cells, _hermite(self.values(nodes), self.slopes(nodes), nodes))
 
     def _resolution(self, a: Array, tolerance: float) -> int:
-        """Cells to a width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|."""
-        grid = np.linspace(*self.interval, 8 * self.n_basis)
+        """Cells to a width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|.
+
+        At most 512, which is enough unless Gaussians much wider than their spacing cancel each other.
+        """
+        grid = np.concatenate([self.centres, np.linspace(*self.interval, 8 * self.n_basis)])
         sup = np.abs(self.values(grid) @ a.T).max(axis=0)
         size = np.abs(a).sum(axis=1)
         ratio = float(np.max(size / np.maximum(sup, np.finfo(float).tiny), where=size > 0, initial=1.0))
         needed = (3 / 384 * ratio / tolerance) ** 0.25
-        return int(min(max(2 ** np.ceil(np.log2(needed)), _RBF_RESOLUTION), 1024))
+        return int(min(max(2 ** np.ceil(np.log2(needed)), _RBF_RESOLUTION), 512))
 
 
 def make_basis(name: str, n_basis: int, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:

@@ -20,7 +20,6 @@ from .errors import MemoryBudgetError
 Array = NDArray[Any]
 _MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
 _LEAST_ROWS = 64
-DEFAULT_MEMORY = 2**30
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +156,18 @@ class StandardisedTargets:
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
     """A source of validated arrays; sparse matrices of any format become CSR, ``y`` becomes two-dimensional."""
-    X = sp.csr_array(X) if sp.issparse(X) else X
+    X = _canonical(X) if sp.issparse(X) else X
     y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     return ArraySource(X, y, None if weight is None else np.asarray(weight, dtype=X.dtype))
+
+
+def _canonical(X: Any) -> Any:
+    """CSR in which every entry is stored once; the matrix passed is left as it is."""
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def plan_rows(memory: int, row_bytes: int, fixed_bytes: int = 0) -> int:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .bases import Basis, make_basis
 from .bilinear import Search, StopReason
-from .blocks import DEFAULT_MEMORY, array_source
+from .blocks import array_source
 from .errors import InvalidParameterError
 from .executors import ThreadExecutor, resolve_n_jobs
 from .spectral import Density, resolve_density
@@ -76,7 +76,7 @@ _RULES: dict[str, Rule] = {
         lambda v: v is None or (isinstance(v, Integral) and v != 0), "must be None or a whole number but zero",
         "-1 uses every processor.",
     ),
-    "memory": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a number of bytes", "'auto' is 1 GiB."),
+    "memory": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a number of bytes", "Use 'auto'."),
 }  # fmt: skip
 
 
@@ -191,7 +191,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
             intercept=bool(self.fit_intercept),
             search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
-            memory=DEFAULT_MEMORY if self.memory == "auto" else int(self.memory),
+            memory=None if self.memory == "auto" else int(self.memory),
         )
 
     def _own_basis(self) -> Basis:
@@ -286,7 +286,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     n_jobs : int or None, default=None
         Threads; None takes as many as BLAS is allowed (so it follows joblib, OMP_NUM_THREADS and threadpoolctl).
     memory : int or "auto", default="auto"
-        Bytes the blocks and sums of one thread may take; "auto" is 1 GiB.
+        Bytes the blocks and sums of one thread may take; "auto" is what the sums of this width need, and 256 MiB
+        for the blocks.
     verbose : bool, default=False
         Log the lines of the algorithm as they run (logger ``rflaf``).
 

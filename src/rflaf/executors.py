@@ -57,13 +57,14 @@ class SingleThreadedBLAS:
 
     _lock = threading.Lock()
     _holders = 0
-    _limiter: Any = None
+    _before: list[int]
 
     def __enter__(self) -> Self:
         cls = type(self)
         with cls._lock:
             if cls._holders == 0:
-                cls._limiter = _controller().limit(limits=1, user_api="blas")
+                cls._before = [library.num_threads for library in _blas_libraries()]
+                _set_blas_threads([1] * len(cls._before))
             cls._holders += 1
         return self
 
@@ -72,8 +73,7 @@ class SingleThreadedBLAS:
         with cls._lock:
             cls._holders -= 1
             if cls._holders == 0:
-                cls._limiter.restore_original_limits()
-                cls._limiter = None
+                _set_blas_threads(cls._before)
 
 
 class ThreadExecutor:
@@ -155,6 +155,19 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _blas_libraries() -> list[Any]:
+    return list(_controller().select(user_api="blas").lib_controllers)
+
+
+def _set_blas_threads(counts: list[int]) -> None:
+    """From any thread: threadpoolctl 3.8 lets one thread control OpenBLAS and ignores the others until it lets go."""
+    for library, count in zip(_blas_libraries(), counts, strict=True):
+        let_go = getattr(library, "clear_controlling_thread", lambda force: None)
+        let_go(force=True)
+        library.set_num_threads(count)
+        let_go(force=True)
 
 
 def _controller() -> ThreadpoolController:

@@ -157,5 +157,5 @@ def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Ar
 
 def _locate(u: Array, n_cells: int) -> tuple[Array, Array]:
     clipped = np.clip(u, -0.5, np.nextafter(n_cells - 0.5, 0))
-    k = np.floor(clipped + 0.5).astype(np.intp)
+    k = np.minimum(np.floor(clipped + 0.5), n_cells - 1).astype(np.intp)  # the sum may round up to n_cells
     return k, clipped - k

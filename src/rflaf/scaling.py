@@ -39,6 +39,7 @@ class ColumnMoments:
             return cls(total, *_sparse_moments(rows, w, total))
         dense = np.asarray(rows, np.float64)
         mean = w @ dense / total
+        mean += w @ (dense - mean) / total  # a constant column has its own value for a mean
         return cls(total, mean, w @ (dense - mean) ** 2)
 
     def __iadd__(self, other: ColumnMoments) -> Self:
@@ -87,6 +88,9 @@ def _sparse_moments(rows: Any, w: Array, total: float) -> tuple[Array, Array]:
     column = rows.indices
     weight = np.repeat(w, np.diff(rows.indptr))
     stored = np.bincount(column, weight, rows.shape[1])
+    missing = np.bincount(column, minlength=rows.shape[1]) < rows.shape[0]
+    absent = np.where(missing, np.maximum(total - stored, 0), 0)  # exactly zero for a full column
     mean = np.bincount(column, weight * rows.data, rows.shape[1]) / total
+    mean += (np.bincount(column, weight * (rows.data - mean[column]), rows.shape[1]) - absent * mean) / total
     spread = np.bincount(column, weight * (rows.data - mean[column]) ** 2, rows.shape[1])
-    return mean, spread + np.maximum(total - stored, 0) * mean**2
+    return mean, spread + absent * mean**2

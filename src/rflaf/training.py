@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from .bases import Basis, BSplineBasis
 from .bilinear import Search, SharedActivation, learn_shared_activation
-from .blocks import DEFAULT_MEMORY, Block, BlockSource, Scratch, StandardisedTargets, plan_rows
+from .blocks import Block, BlockSource, Scratch, StandardisedTargets, plan_rows
 from .errors import InvalidParameterError
-from .executors import ThreadExecutor
+from .executors import Executor
 from .features import FeatureMap, compile_map, sum_equations
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .model import Activation, RandomFeatureModel
@@ -30,6 +30,7 @@ Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _BANDWIDTH_ROWS = 2000
 _BANDWIDTH_COMPONENTS = 256
+_BLOCK_MEMORY = 2**28
 _LARGEST_POOL = 5000
 _LEAVE_ONE_OUT_ROWS = 8000
 
@@ -51,7 +52,7 @@ class FitSpec:
     leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
     leverage_rows : rows the scores are computed from; None for all
     search : how far to search for the activation
-    memory : bytes for the blocks and sums of one worker
+    memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
     """
 
     n_components: int = 100
@@ -65,7 +66,7 @@ class FitSpec:
     leverage_rows: int | None = None
     intercept: bool = True
     search: Search = field(default_factory=Search)
-    memory: int = DEFAULT_MEMORY
+    memory: int | None = None
 
     @property
     def n_pool(self) -> int:
@@ -90,7 +91,7 @@ class FitResult:
     leverage: Leverage | None
 
 
-def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: ThreadExecutor) -> FitResult:
+def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Algorithm 1, lines 1 to 6, for the squared loss; or plain sampling, lines 1 and 6."""
     source = _plan(source, spec)
     moments = _measure(source, executor)
@@ -132,10 +133,11 @@ def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
     itemsize = source.dtype.itemsize
     row_bytes = itemsize * (n_columns + source.n_features)
     sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
-    return source.with_rows(plan_rows(spec.memory, row_bytes, sums))
+    memory = sums + _BLOCK_MEMORY if spec.memory is None else spec.memory
+    return source.with_rows(plan_rows(memory, row_bytes, sums))
 
 
-def _measure(source: BlockSource, executor: ThreadExecutor) -> TableMoments:
+def _measure(source: BlockSource, executor: Executor) -> TableMoments:
     with np.errstate(over="ignore", invalid="ignore"):
         moments = measure(source, executor)
         finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()
@@ -176,7 +178,7 @@ def _learn(
     directions: Directions,
     spec: FitSpec,
     rng: np.random.Generator,
-    executor: ThreadExecutor,
+    executor: Executor,
     start: Array | None,
 ) -> SharedActivation:
     return learn_shared_activation(
@@ -194,7 +196,7 @@ def _score(
     activation: SharedActivation,
     spec: FitSpec,
     rng: np.random.Generator,
-    executor: ThreadExecutor,
+    executor: Executor,
 ) -> Leverage:
     feature_map = _compile(pool, activation, spec, source)
     if spec.leverage_rows is None:
@@ -209,7 +211,7 @@ def _ridge(
     equations: NormalEquations,
     spec: FitSpec,
     rng: np.random.Generator,
-    executor: ThreadExecutor,
+    executor: Executor,
 ) -> float:
     """alpha S, S counting every draw; where alpha is to be chosen, the ridge of lowest leave-one-out error.
 

@@ -1,0 +1,205 @@
+"""Column moments form a monoid: any cut of the rows, any storage and repeated rows give the same numbers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import reduce
+from itertools import pairwise
+from operator import iadd
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rflaf.blocks import array_source
+from rflaf.executors import ThreadExecutor
+from rflaf.scaling import ColumnMoments, measure
+
+quick = settings(deadline=None, max_examples=60)
+seeds = st.integers(0, 2**32 - 1)
+
+
+def some_rows(n_rows: int, seed: int, n_columns: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of different size, and weights of which some are zero."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n_rows, n_columns)) * 10.0 ** np.arange(-2, n_columns - 2) + rng.standard_normal(
+        n_columns
+    )
+    return rows, np.maximum(rng.uniform(-0.5, 2, n_rows), 0)
+
+
+def assert_same(found: ColumnMoments, expected: ColumnMoments, rtol: float = 1e-11) -> None:
+    """To rounding of the largest number that went in: a mean may be small by cancellation."""
+    size = np.sqrt(expected.deviation / max(expected.weight, 1e-300)) + np.abs(expected.mean)
+    assert found.weight == pytest.approx(expected.weight, rel=rtol)
+    np.testing.assert_allclose(found.mean / size, expected.mean / size, rtol=0, atol=rtol)
+    tolerance = rtol * size**2 * max(expected.weight, 1e-300)
+    assert np.all(np.abs(found.deviation - expected.deviation) <= tolerance)
+
+
+# What the moments are
+
+
+@quick
+@given(st.integers(1, 50), seeds)
+def test_without_weights_they_are_mean_and_standard_deviation(n_rows, seed):
+    rows, _ = some_rows(n_rows, seed)
+    moments = ColumnMoments.from_rows(rows, None)
+    assert moments.weight == n_rows
+    np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(moments.scale, rows.std(axis=0), rtol=1e-9, atol=1e-14)
+
+
+def test_moments_of_a_small_table_are_exact():
+    moments = ColumnMoments.from_rows(np.array([[1.0, 4.0], [3.0, 4.0]]), np.array([3.0, 1.0]))
+    assert moments.weight == 4
+    np.testing.assert_array_equal(moments.mean, [1.5, 4])
+    np.testing.assert_array_equal(moments.deviation, [3, 0])
+    np.testing.assert_array_equal(moments.scale, [np.sqrt(0.75), 0])
+
+
+@quick
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=20).filter(any), seeds)
+def test_whole_weights_equal_repeated_rows(counts, seed):
+    rows, _ = some_rows(len(counts), seed)
+    weighted = ColumnMoments.from_rows(rows, np.array(counts, float))
+    assert_same(weighted, ColumnMoments.from_rows(np.repeat(rows, counts, axis=0), None))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_run_in_double_precision(dtype):
+    rows = np.full((2000, 1), 2**24, dtype)
+    rows[::2] -= 1
+    moments = ColumnMoments.from_rows(rows, np.ones(2000, dtype))
+    np.testing.assert_array_equal(moments.mean, 2**24 - 0.5)
+    np.testing.assert_array_equal(moments.scale, 0.5)
+
+
+# Merging
+
+
+@quick
+@given(st.integers(1, 60), st.lists(st.integers(0, 60), max_size=6), st.booleans(), seeds)
+def test_any_cut_of_the_rows_merges_to_the_whole(n_rows, cuts, weighted, seed):
+    rows, weight = some_rows(n_rows, seed)
+    weight = weight + 1e-3 if weighted else None
+    whole = ColumnMoments.from_rows(rows, weight)
+    ends = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
+    parts = [ColumnMoments.from_rows(rows[i:j], None if weight is None else weight[i:j]) for i, j in pairwise(ends)]
+    assert_same(reduce(iadd, parts), whole)
+
+
+@quick
+@given(st.integers(1, 20), st.integers(1, 20), seeds)
+def test_merging_does_not_depend_on_the_order(n_first, n_second, seed):
+    rows, _ = some_rows(n_first + n_second, seed)
+    one, other = ColumnMoments.from_rows(rows[:n_first], None), ColumnMoments.from_rows(rows[n_first:], None)
+    turned = deepcopy(other)
+    turned += one
+    one += other
+    assert_same(one, turned)
+
+
+@pytest.mark.parametrize("n_empty", [0, 4])
+def test_a_block_without_weight_changes_nothing_on_either_side(n_empty):
+    rows, weight = some_rows(9, 0)
+    whole = ColumnMoments.from_rows(rows, weight)
+    nothing = ColumnMoments.from_rows(np.full((n_empty, 3), 1e6), np.zeros(n_empty))
+    for first, second in ((whole, nothing), (nothing, whole), (nothing, nothing)):
+        merged = deepcopy(first)
+        merged += second
+        expected = nothing if first is second else whole
+        assert merged.weight == expected.weight
+        np.testing.assert_array_equal(merged.mean, expected.mean)
+        np.testing.assert_array_equal(merged.deviation, expected.deviation)
+
+
+# Digits
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_large_mean_and_a_small_spread_keep_their_digits(make, weighted):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        noise = np.round(rng.standard_normal((1200 + 11 * seed, 1)) * 2**20) / 2**20  # 1e9 + noise is exact
+        weight = rng.random(len(noise)) if weighted else None
+        near_zero = ColumnMoments.from_rows(noise, weight)
+        far = ColumnMoments.from_rows(make(noise + 1e9), weight)
+        np.testing.assert_allclose(far.mean - 1e9, near_zero.mean, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(far.scale, near_zero.scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_a_large_mean_and_a_small_spread_keep_their_digits_over_blocks(make):
+    rng = np.random.default_rng(0)
+    noise = np.round(rng.standard_normal((3000, 1)) * 2**20) / 2**20
+    parts = [ColumnMoments.from_rows(make(noise[i : i + 500] + 1e9), None) for i in range(0, 3000, 500)]
+    np.testing.assert_allclose(reduce(iadd, parts).scale, noise.std(axis=0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 100, 2048])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_constant_columns_have_exactly_zero_scale(make, n_rows, weighted):
+    rng = np.random.default_rng(n_rows)
+    values = np.concatenate([[0.0, 0.1, -0.1, 1 / 3, 1e9, 1e-9, np.pi], rng.standard_normal(100)])
+    weight = rng.random(n_rows) + 0.01 if weighted else None
+    moments = ColumnMoments.from_rows(make(np.tile(values, (n_rows, 1))), weight)
+    np.testing.assert_array_equal(moments.scale, 0)
+    moments += ColumnMoments.from_rows(make(np.tile(values, (n_rows + 7, 1))), None)
+    np.testing.assert_array_equal(moments.scale, 0)
+    np.testing.assert_allclose(moments.mean, values, rtol=1e-14)
+
+
+def test_a_column_that_varies_a_little_is_not_constant():
+    rows = 1.0 + np.array([[0.0], [1e-12]])
+    np.testing.assert_allclose(ColumnMoments.from_rows(rows, None).scale, 5e-13, rtol=1e-3)
+
+
+# Storage
+
+
+@quick
+@given(st.integers(1, 40), st.floats(0, 1), st.booleans(), seeds)
+def test_sparse_rows_have_the_moments_of_dense_rows(n_rows, share, weighted, seed):
+    rows, weight = some_rows(n_rows, seed)
+    rows[np.random.default_rng(seed).random(rows.shape) < share] = 0
+    weight = weight + 1e-3 if weighted else None
+    dense, sparse = ColumnMoments.from_rows(rows, weight), ColumnMoments.from_rows(sp.csr_array(rows), weight)
+    np.testing.assert_allclose(sparse.mean, dense.mean, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(sparse.deviation, dense.deviation, rtol=0, atol=1e-9)
+
+
+def test_explicit_zeros_count_as_zeros():
+    explicit = sp.csr_array((np.array([0.0, 2.0]), np.array([0, 0]), np.array([0, 1, 2, 2])), shape=(3, 1))
+    dense = ColumnMoments.from_rows(explicit.toarray(), None)
+    sparse = ColumnMoments.from_rows(explicit, None)
+    np.testing.assert_allclose(sparse.mean, dense.mean, rtol=1e-15)
+    np.testing.assert_allclose(sparse.deviation, dense.deviation, rtol=1e-15)
+
+
+def test_an_entry_stored_twice_counts_as_its_sum():
+    twice = sp.csr_array((np.array([1.0, 1.0, 2.0]), np.array([0, 0, 0]), np.array([0, 2, 3])), shape=(2, 1))
+    with ThreadExecutor() as executor:
+        moments = measure(array_source(twice, np.zeros(2)), executor).X
+    np.testing.assert_array_equal(moments.mean, 2)
+    np.testing.assert_array_equal(moments.deviation, 0)
+
+
+# Measuring a source
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n_workers", [1, 3])
+@pytest.mark.parametrize("block_rows", [7, 64, 1000])
+def test_measuring_in_blocks_equals_measuring_at_once(make, n_workers, block_rows):
+    rows, weight = some_rows(200, 5)
+    weight[:14] = 0  # the first blocks carry nothing
+    y = rows @ np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0]])
+    with ThreadExecutor(n_workers) as executor:
+        moments = measure(array_source(make(rows), y, weight).with_rows(block_rows), executor)
+    assert_same(moments.X, ColumnMoments.from_rows(rows, weight))
+    assert_same(moments.y, ColumnMoments.from_rows(y, weight))
