@@ -51,6 +51,9 @@ class StopReason(Enum):
     NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
 
 
+_STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReason.CONVERGED}  # of L-BFGS-B
+
+
 @dataclass(frozen=True, slots=True)
 class Search:
     """How far to search: rows and components to learn from, steps, and the fall of the objective that ends it."""
@@ -60,7 +63,7 @@ class Search:
     start_rows: int = 1500
     start_components: int = 100
     start_steps: int = 8
-    max_iter: int = 100
+    max_iter: int = 500
     tol: float = 1e-4
 
 
@@ -178,7 +181,7 @@ class SharedProblem:
         solution = system.solve(ridge)
         curvature = self._curvature(solution)
         information = sum(
-            _projected_information(curvature.HH[o], curvature.HA[o], equations, system, solution)
+            _projected_information(curvature.HH[o], curvature.HA[o], self.importance, equations, system, solution)
             for o in range(solution.v.shape[1])
         )
         tangent = np.eye(a.size) - np.outer(a, a) / (a @ a)
@@ -229,19 +232,19 @@ def learn_shared_activation(
     else:
         name, a = "given", start
     problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
-    a, ridge = _scale_and_ridge(problem, a, alpha)
+    here = _appraise(problem, a, alpha)
     trace: list[float] = []
     for _ in range(_MOST_DESCENTS):
-        a, steps, reason = _descend(problem, a, ridge, search.max_iter, search.tol)
+        a, steps, reason = _descend(problem, here, search.max_iter, search.tol)
         trace += steps
-        unit, lower = _scale_and_ridge(problem, a, alpha)
-        same_penalty = ridge * (unit @ unit) / (a @ a)
-        a, ridge = unit, lower
-        if lower > _LOWER_RIDGE * same_penalty:
+        there = _appraise(problem, a, alpha)
+        same_penalty = here.ridge * (there.a @ there.a) / (a @ a)
+        here = there
+        if here.ridge > _LOWER_RIDGE * same_penalty:
             break
     part = SharedProblem.from_source(small, few, pieces, intercept, executor)
-    covariance = part.covariance(a, ridge * few.n_components / problem.importance.size)
-    return SharedActivation(a, covariance * small.n_samples / sample.n_samples, np.array(trace), reason, name)
+    covariance = part.covariance(here.a, here.ridge * few.n_components / problem.importance.size)
+    return SharedActivation(here.a, covariance * small.n_samples / sample.n_samples, np.array(trace), reason, name)
 
 
 def minimise_on_sphere(
@@ -260,33 +263,55 @@ def minimise_on_sphere(
         a = x * (radius / length)
         value, slope = objective(a)
         seen[x.tobytes()] = value
+        trace.extend([value] if not trace else [])
         tangent = (slope - a * (slope @ a) / radius**2) * (radius / length)
         return float(np.log(value)), tangent / value
 
     def record(x: Array) -> None:
         trace.append(seen[x.tobytes()])
+        if trace[-2] - trace[-1] <= tol * trace[-2]:
+            raise StopIteration
 
     answer = minimize(
         on_sphere, start, jac=True, method="L-BFGS-B", callback=record,
-        options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-12, "maxcor": 12},
+        options={"maxiter": max_iter, "ftol": 0.0, "gtol": 1e-12, "maxcor": 12},
     )  # fmt: skip
-    reason = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS}.get(answer.status, StopReason.ROUNDING)
-    return answer.x * (radius / np.linalg.norm(answer.x)), [seen[start.tobytes()], *trace], reason
+    reason = _STOP_REASONS.get(answer.status, StopReason.ROUNDING)
+    return answer.x * (radius / np.linalg.norm(answer.x)), trace, reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Appraisal:
+    """An activation scaled to mean square one, its ridge, and the objective there against that of no model at all."""
+
+    a: Array
+    ridge: float
+    objective: float
+    y_square: float
+
+
+def _appraise(problem: SharedProblem, a: Array, alpha: float | None) -> _Appraisal:
+    """The ridge is the one given, or that of the lowest generalised cross-validation."""
+    equations = problem.equations(a)
+    rounding = 8 * np.finfo(float).eps * float(np.abs(a).max())
+    factor = equations.mean_square**-0.5 if equations.mean_square > rounding**2 else 1.0
+    system = equations.scale(np.full(equations.n_components, factor)).system(problem.intercept)
+    ridge = system.spectrum.best_ridge() if alpha is None else alpha * equations.n_components
+    return _Appraisal(a * factor, ridge, system.solve(ridge).objective, float(system.y_square.sum()))
 
 
 def _descend(
-    problem: SharedProblem, a: Array, ridge: float, max_iter: int, tol: float
+    problem: SharedProblem, start: _Appraisal, max_iter: int, tol: float
 ) -> tuple[Array, list[float], StopReason]:
-    first, slope = problem.evaluate(a, ridge)
-    if not first > 0 or not np.any(slope):
-        return a, [first], StopReason.NOTHING_TO_LEARN
-    floor = np.finfo(float).eps * first
+    if not start.y_square - start.objective > 1e-12 * start.y_square:
+        return start.a, [start.objective], StopReason.NOTHING_TO_LEARN
+    floor = np.finfo(float).eps * start.y_square
 
     def objective(a: Array) -> tuple[float, Array]:
-        value, slope = problem.evaluate(a, ridge)
+        value, slope = problem.evaluate(a, start.ridge)
         return max(value, floor), slope
 
-    return minimise_on_sphere(objective, a, max_iter, tol)
+    return minimise_on_sphere(objective, start.a, max_iter, tol)
 
 
 def _best_start(
@@ -302,22 +327,13 @@ def _best_start(
 
     def descend(name: str) -> tuple[float, str, Array]:
         problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1))
-        a, ridge = _scale_and_ridge(problem, fit_function(basis, STARTS[name]), alpha)
-        a, _, _ = _descend(problem, a, ridge, search.start_steps, search.tol)
-        criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([ridge]))
+        start = _appraise(problem, fit_function(basis, STARTS[name]), alpha)
+        a, _, _ = _descend(problem, start, search.start_steps, search.tol)
+        criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([start.ridge]))
         return float(criterion[0]), name, a
 
     _, name, a = min(executor.map(list(STARTS), descend), key=lambda outcome: outcome[0])
     return name, a
-
-
-def _scale_and_ridge(problem: SharedProblem, a: Array, alpha: float | None) -> tuple[Array, float]:
-    """The activation scaled to mean square one, and the ridge for it: as given, or of the lowest cross-validation."""
-    equations = problem.equations(a)
-    factor = equations.mean_square**-0.5 if equations.mean_square > 0 else 1.0
-    if alpha is not None:
-        return a * factor, alpha * equations.n_components
-    return a * factor, equations.system(problem.intercept).spectrum.best_ridge() * factor**2
 
 
 def _first(directions: Directions, n_components: int) -> Directions:
@@ -328,10 +344,10 @@ def _first(directions: Directions, n_components: int) -> Directions:
 
 
 def _projected_information(
-    HH: Array, HA: Array, equations: NormalEquations, system: RidgeSystem, solution: RidgeSolution
+    HH: Array, HA: Array, importance: Array, equations: NormalEquations, system: RidgeSystem, solution: RidgeSolution
 ) -> Array:
     """H' (I - P) H / n for one output, P the ridge projection onto the features, centred as the system is."""
     m = equations.n_components
     h_mean = HA[:, m] / equations.weight * system.n_intercepts
-    HZ = HA[:, :m] / equations.weight - np.outer(h_mean, system.z_mean)
+    HZ = HA[:, :m] * importance / equations.weight - np.outer(h_mean, system.z_mean)
     return HH / equations.weight - np.outer(h_mean, h_mean) - HZ @ solution.factor.solve(HZ.T)

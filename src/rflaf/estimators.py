@@ -70,7 +70,7 @@ _RULES: dict[str, Rule] = {
         lambda v: v == "all" or _is_count(v), "must be 'all' or a whole number, at least 1", "Use 'all'.",
     ),
     "fit_intercept": (lambda v: isinstance(v, bool | np.bool_), "must be True or False", "Use True."),
-    "max_iter": (_is_count, "must be a whole number, at least 1", "The default is 100."),
+    "max_iter": (_is_count, "must be a whole number, at least 1", "The default is 500."),
     "tol": (lambda v: _is_number(v) and v > 0, "must be a number above zero", "The default is 1e-4."),
     "n_jobs": (
         lambda v: v is None or (isinstance(v, Integral) and v != 0), "must be None or a whole number but zero",
@@ -99,7 +99,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         leverage_alpha: float | str = "auto",
         leverage_rows: int | str = "all",
         fit_intercept: bool = True,
-        max_iter: int = 100,
+        max_iter: int = 500,
         tol: float = 1e-4,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -150,6 +150,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
                 ensure_min_samples=2,
             )  # fmt: skip
+            if sp.issparse(y):
+                raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
             weight = _check_weight(sample_weight, X)
             rng = _generator(self.random_state)
             with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
@@ -161,7 +163,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def transform(self, X: Any) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
-        return self.model_.features(self._check_rows(X))
+        X = self._check_rows(X)
+        return self.model_.features(X)
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -213,6 +216,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.bandwidth_ = result.bandwidth
         self.n_components_ = model.n_components
         self.objective_trace_ = result.activation.trace
+        self.n_iter_ = max(1, len(result.activation.trace) - 1)
         self.stop_reason_ = result.activation.stop_reason
         self.solver_remedy_ = result.solution.factor.remedy
         self.leverage_ = result.leverage
@@ -277,7 +281,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     leverage_rows : int or "all", default="all"
         Rows the leverage scores are computed from; for a sample, ``leverage_.relative_error`` estimates their error.
     fit_intercept : bool, default=True
-    max_iter : int, default=100
+    max_iter : int, default=500
         Most steps of the search for the activation.
     tol : float, default=1e-4
         Relative fall of the objective that ends that search.
@@ -305,6 +309,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     n_components_ : width after merging duplicates
     leverage_, leverage_scores_, effective_dimension_ : of the pool; None under plain sampling
     objective_trace_ : the objective after every step of the search; it never rises
+    n_iter_ : number of those steps, at least one
     stop_reason_ : StopReason, whose value is advice
     solver_remedy_ : Remedy, what it took to solve the last system
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
@@ -323,7 +328,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     def predict(self, X: Any) -> Array:
         """f at rows ``X``: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``."""
-        answer = self.model_.decision(self._check_rows(X), self.n_jobs)
+        X = self._check_rows(X)
+        answer = self.model_.decision(X, self.n_jobs)
         return answer[:, 0] if self._single_output else answer
 
     def __sklearn_tags__(self) -> Any:
@@ -355,11 +361,11 @@ def _number_or_none(value: Any) -> float | None:
 def _check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
     if sample_weight is None:
         return None
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-    if not weight.any():
+    if not np.any(np.asarray(sample_weight)):
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
     return weight
 
 

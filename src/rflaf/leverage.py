@@ -101,7 +101,10 @@ def sampled_leverage_scores(
     if sample.n_samples == source.n_samples:
         return leverage_scores(source, pool, lam, executor)
     halves = executor.reduce(sample, lambda block, scratch: _halve(block, pool, scratch))
-    whole = scores_from_equations(halves.even + halves.odd, lam)
+    both = halves.even + halves.odd
+    if lam is None:  # that of the whole table
+        lam = (both.system(intercept=False).count * source.n_samples / sample.n_samples) ** -0.5
+    whole = scores_from_equations(both, lam)
     even, odd = (scores_from_equations(half, whole.lam).scores for half in (halves.even, halves.odd))
     error = np.linalg.norm(even - odd) / 2 / max(float(np.linalg.norm(whole.scores)), np.finfo(float).tiny)
     return replace(whole, relative_error=float(error))

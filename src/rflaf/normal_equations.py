@@ -11,7 +11,7 @@ was needed is part of the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
 from typing import Any, Self
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 Array = NDArray[Any]
-_JITTERS = (1e-14, 1e-12, 1e-10)
-_RIDGES = np.logspace(-10, 1, 23)
-_EIGENVALUE_FLOOR = 1e-12
+_JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
+_RIDGES_A_DECADE = 2
+_LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
+_PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
+_EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
@@ -45,32 +47,33 @@ class NormalEquations:
     n_outputs : trailing columns that are targets
     n_rows : rows with a positive weight
     whole_weights : every weight was a whole number, so that weights are counts of repeated rows
+    precision : relative rounding of the products that were summed
     """
 
     moments: Array
     n_outputs: int
     n_rows: int
     whole_weights: bool = True
+    precision: float = float(np.finfo(np.float64).eps)
 
     @classmethod
     def from_design(cls, design: Array, n_outputs: int, weight: Array | None = None) -> Self:
         """From component-major rows of sqrt(w) [z | 1 | y], shape (n_components + 1 + n_outputs, n_rows)."""
         n_rows = design.shape[1] if weight is None else int(np.count_nonzero(weight))
         whole = weight is None or bool(np.all(weight == np.floor(weight)))
-        return cls((design @ design.T).astype(np.float64, copy=False), n_outputs, n_rows, whole)
+        moments = (design @ design.T).astype(np.float64, copy=False)
+        return cls(moments, n_outputs, n_rows, whole, float(np.finfo(design.dtype).eps))
 
     def __add__(self, other: NormalEquations) -> NormalEquations:
-        return NormalEquations(
-            self.moments + other.moments,
-            self.n_outputs,
-            self.n_rows + other.n_rows,
-            self.whole_weights and other.whole_weights,
-        )
+        total = replace(self, moments=self.moments.copy())
+        total += other
+        return total
 
     def __iadd__(self, other: NormalEquations) -> Self:
         self.moments += other.moments
         self.n_rows += other.n_rows
         self.whole_weights = self.whole_weights and other.whole_weights
+        self.precision = max(self.precision, other.precision)
         return self
 
     @property
@@ -92,13 +95,12 @@ class NormalEquations:
         """The equations of some of the components only, in the order given."""
         tail = np.arange(self.n_components, self.moments.shape[0])
         kept = np.concatenate([components, tail])
-        return NormalEquations(self.moments[np.ix_(kept, kept)], self.n_outputs, self.n_rows, self.whole_weights)
+        return replace(self, moments=self.moments[np.ix_(kept, kept)])
 
     def scale(self, importance: Array) -> NormalEquations:
         """The equations after feature m is multiplied by importance[m]."""
         factor = np.concatenate([importance, np.ones(1 + self.n_outputs)])
-        moments = self.moments * factor * factor[:, None]
-        return NormalEquations(moments, self.n_outputs, self.n_rows, self.whole_weights)
+        return replace(self, moments=self.moments * factor * factor[:, None])
 
     def system(self, intercept: bool = True) -> RidgeSystem:
         """The equations for one observation on average, centred where an intercept is fitted."""
@@ -117,6 +119,7 @@ class NormalEquations:
             self.weight,
             self.whole_weights,
             self.n_rows,
+            self.precision,
             int(intercept),
         )
 
@@ -133,6 +136,7 @@ class RidgeSystem:
     weight: float
     whole_weights: bool
     n_rows: int
+    precision: float
     n_intercepts: int
 
     @property
@@ -149,15 +153,15 @@ class RidgeSystem:
     def factor(self, ridge: float) -> RidgeFactor:
         """Factor G + ridge I once, for any number of right-hand sides."""
         diagonal = np.diagonal(self.G) + ridge
-        floor = max(float(diagonal.max(initial=0.0)), np.finfo(float).tiny) * np.finfo(float).eps
-        root = np.sqrt(np.maximum(diagonal, floor))
-        for jitter in (0.0, *_JITTERS):
+        rounding = 8 * np.finfo(float).eps * self.z_mean**2  # of centring: what is below is a constant feature
+        root = np.sqrt(np.where(diagonal > rounding, diagonal, 1.0))
+        for jitter in (0.0, *(self.precision * size for size in _JITTERS)):
             A = self._equilibrated(root, diagonal, jitter)
             L, failed = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
-            if not failed:
-                return RidgeFactor(self, ridge, root, L, Remedy.JITTER if jitter else Remedy.NONE)
+            if not failed and np.min(np.diagonal(L)) ** 2 > _PIVOT_FLOOR * self.precision:
+                return RidgeFactor(self, ridge, root, L, Remedy.JITTER if jitter else Remedy.NONE, jitter)
         A = self._equilibrated(root, diagonal, 0.0)
-        return RidgeFactor(self, ridge, root, _root_of_pseudo_inverse(A), Remedy.EIGENVALUES)
+        return RidgeFactor(self, ridge, root, _root_of_pseudo_inverse(A, self.precision), Remedy.EIGENVALUES)
 
     def _equilibrated(self, root: Array, diagonal: Array, jitter: float) -> Array:
         """R^-1 (G + ridge I) R^-1 + jitter I, a new array."""
@@ -216,8 +220,13 @@ class Spectrum:
             return np.where(left > 0, self.mean_residual(ridges) / left**2, np.inf)
 
     def ridges(self) -> Array:
-        """A grid of ridges from 1e-10 to 10 times the mean square of a feature, two a decade."""
-        return self.system.scale * _RIDGES
+        """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
+
+        Below its lower end the fit of few rows is decided by rounding, and no data set was seen to want it.
+        """
+        least = min(_LEAST_RIDGE / self.system.count, _LARGEST_RIDGE)
+        n_ridges = 1 + int(np.ceil(_RIDGES_A_DECADE * np.log10(_LARGEST_RIDGE / least)))
+        return self.system.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
 
     def best_ridge(self) -> float:
         """The ridge of the grid whose generalised cross-validation is lowest; the largest where none is finite."""
@@ -252,6 +261,7 @@ class RidgeFactor:
     root: Array
     L: Array
     remedy: Remedy
+    jitter: float = 0.0
 
     def solve(self, right: Array) -> Array:
         """(G + ridge I)^-1 right for ``right`` (n_components, k)."""
@@ -279,7 +289,7 @@ class RidgeFactor:
         """Trace of G (G + ridge I)^-1, intercept not counted."""
         if self.remedy is Remedy.EIGENVALUES:
             return float(np.einsum("ij,ij->", self.inverse_root @ self.system.G, self.inverse_root))
-        return float(self.root.shape[0] - self.ridge * self.inverse_diagonal.sum())
+        return float(self.root.shape[0] - (self.ridge + self.jitter * self.root**2) @ self.inverse_diagonal)
 
     def solution(self) -> RidgeSolution:
         system = self.system
@@ -318,7 +328,7 @@ class RidgeSolution:
         return residual / (1 - self.factor.hat_diagonal(z))[:, None]
 
 
-def _root_of_pseudo_inverse(A: Array) -> Array:
+def _root_of_pseudo_inverse(A: Array, precision: float) -> Array:
     values, vectors = np.linalg.eigh(A)
-    kept = values > _EIGENVALUE_FLOOR * max(values[-1], np.finfo(float).tiny)
+    kept = values > _EIGENVALUE_FLOOR * precision * max(values[-1], np.finfo(float).tiny)
     return vectors[:, kept] / np.sqrt(values[kept])

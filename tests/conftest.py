@@ -1,0 +1,14 @@
+"""Data that several test modules use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def easy():
+    """A smooth target of two of three bounded columns with little noise: X (600, 3), y (600,)."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (600, 3))
+    return X, np.sin(1.5 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.1 * rng.standard_normal(600)

@@ -1,0 +1,68 @@
+"""Test errors on the protein data, against fixed marks and against cosine features of the same width."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge
+from sklearn.metrics import mean_squared_error
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rflaf import RFLAFRegressor
+
+pytestmark = pytest.mark.realdata
+SEEDS = (0, 1, 2)
+
+
+@cache
+def protein():
+    """Nine columns and the standardised first one: X (45730, 9), y (45730,)."""
+    folder = os.environ.get("RFLAF_DATA_DIR")
+    if not folder:
+        pytest.skip("RFLAF_DATA_DIR is not set")
+    path = Path(folder) / "protein" / "CASP.csv"
+    if not path.is_file():
+        pytest.skip(f"{path} does not exist")
+    table = np.loadtxt(path, delimiter=",", skiprows=1)
+    y = table[:, 0]
+    return table[:, 1:], (y - y.mean()) / y.std()
+
+
+def mean_error(make_model) -> float:
+    """Mean over seeds of the test error of ``make_model(seed)``."""
+    X, y = protein()
+    errors = []
+    for seed in SEEDS:
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
+        errors.append(mean_squared_error(y_test, make_model(seed).fit(X_train, y_train).predict(X_test)))
+    return float(np.mean(errors))
+
+
+@cache
+def cosine_error(n_components: int, gamma: float | str) -> float:
+    def cosine_features(seed):
+        sampler = RBFSampler(n_components=n_components, gamma=gamma, random_state=seed)
+        return make_pipeline(StandardScaler(), sampler, Ridge())
+
+    return mean_error(cosine_features)
+
+
+@pytest.mark.parametrize("basis", ["bspline", "rbf"])
+@pytest.mark.parametrize(("n_components", "mark"), [(100, 0.64), (1000, 0.505)])
+def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_components, mark):
+    error = mean_error(lambda seed: RFLAFRegressor(n_components, basis=basis, random_state=seed))
+    assert error <= mark
+    assert error <= cosine_error(n_components, 1.0)
+    assert error <= cosine_error(n_components, "scale")
+
+
+def test_leverage_sampling_meets_the_mark_of_plain_sampling():
+    error = mean_error(lambda seed: RFLAFRegressor(100, sampling="leverage", pool_size=1000, random_state=seed))
+    assert error <= 0.64

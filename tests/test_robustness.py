@@ -1,0 +1,149 @@
+"""Two hundred awkward tables: a fit ends, warns of nothing but too few steps, and predicts sensible numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+
+from rflaf import RFLAFRegressor
+
+BASES = ("bspline", "rbf")
+only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def awkward_rows(rng: np.random.Generator) -> np.ndarray:
+    """2 to 500 rows and 1 to 50 columns of scales 1e-12 to 1e12, some constant, copied or sums of others."""
+    n_rows, n_columns = int(np.exp(rng.uniform(np.log(2), np.log(501)))), int(rng.integers(1, 51))
+    X = rng.standard_normal((n_rows, n_columns))
+    if rng.random() < 0.3:
+        X = np.round(X)
+    if rng.random() < 0.3:
+        X += 10 ** rng.uniform(0, 3)
+    if rng.random() < 0.3:
+        X[:, rng.random(n_columns) < 0.3] = rng.normal(scale=100)
+    if rng.random() < 0.3 and n_columns > 2:
+        X[:, 0] = X[:, 1] - 2 * X[:, 2]
+        X[:, -1] = X[:, 1]
+    if rng.random() < 0.3:
+        X = X[rng.integers(0, n_rows, n_rows)]
+    return X * 10 ** rng.uniform(-12, 12, n_columns)
+
+
+def awkward_targets(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A smooth function of one column with noise, of any scale and offset; one or three outputs; or a constant."""
+    n_outputs = 1 if rng.random() < 0.75 else 3
+    column = X[:, rng.integers(X.shape[1])]
+    smooth = np.tanh((column - column.mean()) / (np.ptp(column) or 1.0))
+    y = smooth[:, None] + rng.choice([0.0, 0.3, 3.0]) * rng.standard_normal((X.shape[0], n_outputs))
+    if rng.random() < 0.1:
+        y = np.zeros_like(y)
+    y = y * 10 ** rng.uniform(-6, 6) + rng.choice([0.0, 50.0])
+    return y[:, 0] if n_outputs == 1 and rng.random() < 0.9 else y
+
+
+def awkward_weights(n_rows: int, rng: np.random.Generator) -> np.ndarray | None:
+    kind = rng.choice(["none", "none", "whole", "any"])
+    if kind == "none":
+        return None
+    weight = rng.integers(0, 4, n_rows).astype(float) if kind == "whole" else rng.exponential(size=n_rows)
+    weight[0] = 1.0
+    return weight
+
+
+def awkward_model(rng: np.random.Generator) -> RFLAFRegressor:
+    n_components = int(rng.integers(10, 61))
+    model = RFLAFRegressor(
+        n_components, basis=rng.choice(BASES), fit_intercept=bool(rng.random() < 0.8), random_state=0
+    )
+    if rng.random() < 0.4:
+        model.set_params(sampling="leverage", pool_size=int(rng.integers(n_components, 121)))
+    if rng.random() < 0.2:
+        model.set_params(alpha=rng.choice([0.0, 1e-9, 1e-3, 10.0]))
+    return model
+
+
+@only_steps_may_run_out
+@pytest.mark.parametrize("seed", range(200))
+def test_an_awkward_table_is_fitted_and_predicted(seed):
+    rng = np.random.default_rng(seed)
+    X = awkward_rows(rng)
+    y, weight, model = awkward_targets(X, rng), awkward_weights(X.shape[0], rng), awkward_model(rng)
+    far = X.mean(axis=0) + (np.abs(X).max(axis=0) * 1e3) * rng.choice([-1, 1], size=(5, X.shape[1]))
+    dtype = rng.choice([np.float32, np.float64])
+    convert = sp.csr_array if rng.random() < 0.2 else np.asarray
+    rows, far = convert(X.astype(dtype)), convert(far.astype(dtype))
+
+    model.fit(rows, y, sample_weight=weight)
+
+    near = model.predict(rows)
+    assert near.shape == y.shape
+    assert near.dtype == dtype
+    assert np.isfinite(near).all()
+    assert np.isfinite(model.predict(far)).all()
+    assert np.isfinite(model.transform(far)).all()
+    seen = np.ones(len(y), dtype=bool) if weight is None else weight > 0
+    spread = np.ptp(y[seen], axis=0) if model.fit_intercept else np.abs(y[seen]).max(axis=0)
+    rounding = 1e-5 * np.abs(y[seen]).max()
+    assert np.all(np.abs(near[seen] - y[seen].mean(axis=0)) <= 10 * spread + rounding)
+
+
+# Single awkward cases
+
+
+@pytest.mark.parametrize("sampling", [{}, {"sampling": "leverage", "pool_size": 40}], ids=["plain", "leverage"])
+@pytest.mark.parametrize("basis", BASES)
+def test_columns_that_are_all_constant_predict_the_mean(basis, sampling):
+    y = np.arange(20.0)
+    model = RFLAFRegressor(10, basis=basis, random_state=0, **sampling).fit(np.full((20, 3), 4.2), y)
+    np.testing.assert_allclose(model.predict(np.zeros((3, 3))), y.mean())
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_two_rows_are_enough_to_fit(basis):
+    model = RFLAFRegressor(10, basis=basis, random_state=0).fit([[0.0], [1.0]], [1.0, 3.0])
+    predicted = model.predict([[0.0], [1.0]])
+    assert np.all((predicted > -20) & (predicted < 25))
+
+
+def test_one_row_with_all_the_weight_is_predicted_everywhere():
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    model = RFLAFRegressor(10, random_state=0).fit(X, np.arange(20.0), sample_weight=np.eye(20)[7])
+    np.testing.assert_allclose(model.predict(X), 7.0)
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-12, 1.0, 1e12, 1e100])
+def test_any_scale_of_a_column_gives_the_same_fit(scale):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((200, 2))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(200)
+    score = RFLAFRegressor(20, random_state=0).fit(X * [scale, 1.0], y).score(X * [scale, 1.0], y)
+    assert score == pytest.approx(RFLAFRegressor(20, random_state=0).fit(X, y).score(X, y), abs=1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "mean"), [(np.float32, 1e4), (np.float64, 1e9)])
+def test_a_column_far_from_zero_keeps_its_digits(dtype, mean):
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((300, 2))
+    y = np.tanh(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
+    moved = (X + mean).astype(dtype)
+    assert RFLAFRegressor(20, random_state=0).fit(moved, y).score(moved, y) > 0.9
+
+
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_predictions_level_off_far_from_the_data(basis, dtype):
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((200, 2)).astype(dtype)
+    model = RFLAFRegressor(20, basis=basis, random_state=0).fit(X, X[:, 0] ** 2)
+    direction = np.array([[1.0, -2.0]], dtype=dtype)
+    assert_array_equal(model.predict(1e6 * direction), model.predict(1e9 * direction))
+
+
+def test_duplicated_columns_and_more_components_than_rows_are_fitted():
+    rng = np.random.default_rng(4)
+    X = np.repeat(rng.standard_normal((15, 2)), 4, axis=1)
+    y = X[:, 0] + 0.1 * rng.standard_normal(15)
+    model = RFLAFRegressor(200, random_state=0).fit(X, y)
+    assert np.abs(model.predict(X) - y.mean()).max() <= 2 * np.ptp(y)
