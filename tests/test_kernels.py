@@ -73,7 +73,7 @@ def activate(u: np.ndarray, table: np.ndarray) -> np.ndarray:
 
 def scatter(u: np.ndarray, e: np.ndarray, n_tables: int, n_cells: int) -> np.ndarray:
     sums = np.zeros((n_tables, n_cells, 4))
-    _kernels.scatter(u, e, sums)
+    _kernels.scatter(u, np.eye(len(u), dtype=u.dtype), e, sums)
     return sums
 
 
@@ -222,7 +222,7 @@ def test_scattering_adds_to_what_is_there(dtype):
     once = scatter(u, e, 1, 6)
     sums = np.full((1, 6, 4), 1000.0)
     for _ in range(3):
-        _kernels.scatter(u, e, sums)
+        _kernels.scatter(u, np.eye(len(u), dtype=u.dtype), e, sums)
     np.testing.assert_allclose(sums, 1000 + 3 * once, rtol=1e-6)  # clipping on the right is not exact
     np.testing.assert_array_equal(sums[:, :-1], 1000 + 3 * once[:, :-1])
 
@@ -250,6 +250,18 @@ def test_scattering_is_the_adjoint_of_looking_up(dtype, n_cells, n_components, n
     right = np.sum(activate(u, table).astype(float) * e)
     bound = (n_components * n_rows + 16) * np.finfo(dtype).eps * np.abs(table).sum(axis=-1).max() * np.abs(e).sum()
     assert abs(left - right) <= bound
+
+
+@each_dtype
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_scattering_pulls_by_the_product_of_weights_and_residuals(dtype, n_outputs):
+    rng = np.random.default_rng(n_outputs)
+    u = eighths((5, 21), 6, dtype, rng)
+    v = rng.integers(-4, 5, (5, n_outputs)).astype(dtype)
+    residual = rng.integers(-4, 5, (n_outputs, 21)).astype(dtype)
+    sums = np.zeros((1, 6, 4))
+    _kernels.scatter(u, v, residual, sums)
+    np.testing.assert_allclose(sums, scatter_reference(u, v @ residual, 6), atol=100 * np.finfo(dtype).eps)
 
 
 def test_many_rows_in_one_cell_keep_the_digits_of_float32():
@@ -422,7 +434,7 @@ def test_bad_inputs_stay_inside_the_table(dtype, n_cells, bad):
     looked_up = activate(u, table)
     assert np.all(np.isnan(looked_up) | ((looked_up >= 1) & (looked_up <= 2)))
     guarded = np.zeros((3, n_cells, 4))
-    _kernels.scatter(u, np.ones_like(u), guarded[1:2])
+    _kernels.scatter(u, np.ones((len(u), 1), u.dtype), np.ones((1, u.shape[1]), u.dtype), guarded[1:2])
     assert guarded[1, :, 0].sum() == u.size
     assert not guarded[[0, 2]].any()
 

@@ -255,22 +255,22 @@ def _accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, 
 
 
 @intrinsic
-def _scatter(typing: Any, u: Any, e: Any, at: Any, moments: Any, stride: Any, top: Any) -> Any:
+def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stride: Any, top: Any) -> Any:
     """``moments[copy, cell] += e (1, t, t^2, t^3)`` for L lanes; lane l goes to copy l mod _COPIES."""
     kind = _LANES[u.dtype]
-    signature = types.void(u, e, types.int64, moments, types.int64, u.dtype)
+    signature = types.void(u, types.int64, e, types.int64, moments, types.int64, u.dtype)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        source = _address(context, builder, sig.args[0], args[0], args[2])
-        weight = _address(context, builder, sig.args[1], args[1], args[2])
-        base = _address(context, builder, sig.args[3], args[3], ir.Constant(_I64, 0))
-        top = _splat(builder, args[5], kind.count)
+        source = _address(context, builder, sig.args[0], args[0], args[1])
+        weight = _address(context, builder, sig.args[2], args[2], args[3])
+        base = _address(context, builder, sig.args[4], args[4], ir.Constant(_I64, 0))
+        top = _splat(builder, args[6], kind.count)
         t, offsets = _cell(builder, _load(builder, source, kind.vector), top, kind)
         powers = [_load(builder, weight, kind.vector)]
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
         for lane, row in enumerate(_split_powers(builder, powers, kind)):
-            copy = builder.mul(args[4], ir.Constant(_I64, lane % _COPIES))
+            copy = builder.mul(args[5], ir.Constant(_I64, lane % _COPIES))
             place = builder.gep(base, [builder.add(offsets[lane], copy)])
             _store(builder, builder.fadd(_load(builder, place, kind.quad), row), place)
         return context.get_dummy_value()
@@ -351,29 +351,35 @@ def activate(u: Any, table: Any, out: Any) -> None:
 
 
 @_jit
-def scatter(u: Any, e: Any, sums: Any) -> None:
-    """``sums[m, cell(u[m, r]), p] += e[m, r] t^p``; one table of sums for all components, or one a component.
+def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
+    """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
 
-    Shapes (S, R), (S, R), (1 or S, K, 4); ``sums`` is float64. It is the transpose of `activate` as a
-    linear map of the table.
+    Shapes (S, R), (S, O), (O, R), (1 or S, K, 4): one table of sums for all components, or one a component;
+    ``sums`` is float64. It is the transpose of `activate` as a linear map of the table, and through the pieces of a basis
+    that of `contract`: H(v)' r.
     """
     n_components, n_rows = u.shape
     n_tables, n_cells, _ = sums.shape
     width = 32 // u.itemsize
     top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    padded = n_rows + -n_rows % width
     whole = n_rows - n_rows % width
-    tail, tail_e = np.zeros(width, u.dtype), np.zeros(width, u.dtype)
+    tail, e = np.zeros(width, u.dtype), np.zeros(padded, u.dtype)
     local = np.zeros((_COPIES, n_cells, 4), u.dtype)
     stride = n_cells * 4
     pending = 0
     for m in range(n_components):
-        row = m * n_rows
+        for r in range(n_rows):
+            e[r] = v[m, 0] * residual[0, r]
+        for o in range(1, v.shape[1]):
+            for r in range(n_rows):
+                e[r] += v[m, o] * residual[o, r]
         for r in range(0, whole, width):
-            _scatter(u, e, row + r, local, stride, top)
+            _scatter(u, m * n_rows + r, e, r, local, stride, top)
         for r in range(whole, n_rows):
-            tail[r - whole], tail_e[r - whole] = u[m, r], e[m, r]
+            tail[r - whole] = u[m, r]
         if whole < n_rows:
-            _scatter(tail, tail_e, 0, local, stride, top)
+            _scatter(tail, 0, e, whole, local, stride, top)
         pending += n_rows
         if n_tables > 1 or pending >= _FLUSH or m == n_components - 1:
             target = sums[m % n_tables]

@@ -156,10 +156,8 @@ class SharedProblem:
             residual = to_residual.astype(block.u.dtype) @ block.design
             if block.weight is not None:
                 residual *= np.sqrt(block.weight)
-            pull = scratch.array("pull", block.u.shape, block.u.dtype)
-            np.matmul(v.astype(block.u.dtype), residual, out=pull)
             moments = np.zeros((1, self.pieces.n_cells, 4))
-            _kernels.scatter(block.u, pull, moments)
+            _kernels.scatter(block.u, v.astype(block.u.dtype), residual, moments)
             return moments
 
         moments = self.executor.reduce(self.blocks, one)
