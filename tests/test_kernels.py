@@ -256,12 +256,12 @@ def test_scattering_is_the_adjoint_of_looking_up(dtype, n_cells, n_components, n
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_scattering_pulls_by_the_product_of_weights_and_residuals(dtype, n_outputs):
     rng = np.random.default_rng(n_outputs)
-    u = eighths((5, 21), 6, dtype, rng)
+    u = rng.uniform(0, 5, (5, 21)).astype(dtype)
     v = rng.integers(-4, 5, (5, n_outputs)).astype(dtype)
     residual = rng.integers(-4, 5, (n_outputs, 21)).astype(dtype)
     sums = np.zeros((1, 6, 4))
     _kernels.scatter(u, v, residual, sums)
-    np.testing.assert_allclose(sums, scatter_reference(u, v @ residual, 6), atol=100 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(sums, scatter_reference(u, v @ residual, 6), atol=1000 * np.finfo(dtype).eps)
 
 
 def test_many_rows_in_one_cell_keep_the_digits_of_float32():

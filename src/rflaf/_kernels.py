@@ -355,8 +355,8 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
     """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
 
     Shapes (S, R), (S, O), (O, R), (1 or S, K, 4): one table of sums for all components, or one a component;
-    ``sums`` is float64. It is the transpose of `activate` as a linear map of the table, and through the pieces of a basis
-    that of `contract`: H(v)' r.
+    ``sums`` is float64. It is the transpose of `activate` as a linear map of the table, and through the pieces of a
+    basis that of `contract`: H(v)' r.
     """
     n_components, n_rows = u.shape
     n_tables, n_cells, _ = sums.shape
