@@ -63,8 +63,14 @@ SHAPES = {
     "triangle": lambda z: np.maximum(1 - np.abs(z), 0),
 }
 # Projections of a radial basis stay inside its interval, outside of which it cannot follow the clipped shapes.
-BANDWIDTHS = {"bspline": np.sqrt(N_FEATURES), "linear": np.sqrt(N_FEATURES), "rbf": 1.4 * np.sqrt(N_FEATURES)}
-FAMILIES: dict[str, Basis] = {"bspline": BSplineBasis(24), "linear": BSplineBasis(25, degree=1), "rbf": RBFBasis(24)}
+SPREAD = {BSplineBasis: 1.0, RBFBasis: 1.4}
+FAMILIES: dict[str, Basis] = {
+    "bspline": BSplineBasis(24),
+    "rbf": RBFBasis(24),
+    "linear": BSplineBasis(25, degree=1),
+    "fine bspline": BSplineBasis(96),  # a kink needs cells as fine as the error allowed
+    "fine rbf": RBFBasis(96),
+}
 
 
 def recover(shape: str, family: str, intercept: bool):
@@ -73,7 +79,8 @@ def recover(shape: str, family: str, intercept: bool):
     X, X_test = (rng.uniform(-1, 1, (n, N_FEATURES)) for n in (3000, 2000))
     sigma = lambda z: SHAPES[shape](np.clip(z, -3, 3))  # noqa: E731
     model = RFLAFRegressor(
-        N_COMPONENTS, basis=FAMILIES[family], bandwidth=BANDWIDTHS[family], fit_intercept=intercept,
+        N_COMPONENTS, basis=FAMILIES[family], bandwidth=SPREAD[type(FAMILIES[family])] * N_FEATURES**0.5,
+        fit_intercept=intercept,
         max_iter=1000, random_state=0,
     )  # fmt: skip
     directions = model.set_params(tol=0.5).fit(X, X[:, 0]).model_.directions
@@ -97,7 +104,7 @@ def recover(shape: str, family: str, intercept: bool):
     ("shape", "family"),
     [
         *[(shape, family) for shape in SHAPES for family in ("bspline", "rbf") if shape != "triangle"],
-        ("triangle", "linear"),
+        *[("triangle", family) for family in ("linear", "fine bspline", "fine rbf")],
     ],
 )
 def test_a_known_activation_is_recovered(shape, family, intercept):

@@ -58,7 +58,7 @@ _STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReas
 class Search:
     """How far to search: rows and components to learn from, steps, and the fall of the objective that ends it."""
 
-    n_rows: int = 8000
+    n_rows: int = 6000
     n_components: int = 256
     start_rows: int = 1500
     start_components: int = 100
