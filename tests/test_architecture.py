@@ -19,11 +19,11 @@ PACKAGE = Path(rflaf.__file__).parent
 
 # A module may import from the lines above its own, never from its own or from below.
 LAYERS = (
-    ("errors",),
+    ("errors", "outcomes"),
     ("bases", "spectral", "_kernels", "blocks"),
     ("executors", "normal_equations"),
     ("scaling", "features"),
-    ("leverage", "bilinear", "model"),
+    ("leverage", "selection", "bilinear", "convex", "model"),
     ("training",),
     ("estimators",),
     ("plots",),

@@ -63,10 +63,11 @@ def replaced(values, index, value):
 @pytest.mark.parametrize(
     ("argument", "values", "rule"),
     [
-        ("n_components", [0, -1, 2.5, True, "ten", None, np.nan], "must be a whole number, at least 1"),
+        ("n_components", [0, -1, 2.5, True, "ten", None, np.nan], "must be 'auto' or a whole number, at least 1"),
+        ("tolerance", [-0.1, np.nan, "some", None], "must be a number, at least zero"),
         ("directions", ["straight", None, ["random"]], "must be 'random'"),
-        ("sampling", ["fancy", None], "must be 'plain' or 'leverage'"),
-        ("activation", ["relu", None], "must be 'shared'"),
+        ("sampling", ["fancy", None], "must be 'plain' or 'leverage' or 'greedy'"),
+        ("activation", ["relu", None], "must be 'shared' or 'per_component'"),
         ("basis", ["fourier", 3, None], "must be 'bspline'"),
         ("n_basis", [3, 0, -4, 8.0, "ten", None], "must be a whole number, at least 4"),
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
@@ -99,6 +100,14 @@ def test_an_argument_out_of_its_range_is_refused_with_rule_value_and_remedy(
 def test_a_grid_of_gaussians_needs_two(estimator_class, stored):
     error = refusal(stored, estimator_class, InvalidParameterError, basis="rbf", n_basis=1)
     assert str(error) == "n_basis must be a whole number, at least 2 for a grid of Gaussians; got 1. The default is 16."
+
+
+@each_estimator
+@pytest.mark.parametrize("sampling", ["plain", "leverage"])
+def test_an_automatic_width_needs_greedy_selection(estimator_class, stored, sampling):
+    error = refusal(stored, estimator_class, InvalidParameterError, n_components="auto", sampling=sampling)
+    assert "n_components='auto' needs sampling='greedy'" in str(error)
+    assert f"got {sampling!r}. Set sampling='greedy' or give a number." in str(error)
 
 
 @each_estimator

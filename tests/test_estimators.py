@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_info
 
 from rflaf import RandomActivationFeatures, RFLAFRegressor
 from rflaf.bases import Basis, Pieces
-from rflaf.bilinear import StopReason
+from rflaf.outcomes import StopReason
 from rflaf.spectral import Density, StudentT
 
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)

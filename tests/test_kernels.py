@@ -26,13 +26,14 @@ from rflaf.features import (
     activate_reference,
     compile_map,
     contract_reference,
+    expand_reference,
     pack,
     predict_reference,
     scatter_reference,
 )
 from rflaf.spectral import Directions
 
-KERNELS = (_kernels.activate, _kernels.scatter, _kernels.contract, _kernels.predict)
+KERNELS = (_kernels.activate, _kernels.scatter, _kernels.contract, _kernels.predict, _kernels.expand)
 N_ROWS = (1, 3, 7, 8, 9, 31, 2048)  # below, at and above one vector, and a whole block
 N_CELLS = (1, 2, 3, 16, 1201)
 FAR = (-1e9, -3e4, 3e4, 1e9, -np.inf, np.inf)
@@ -564,3 +565,84 @@ def test_packing_pads_the_width_with_components_of_weight_zero(dtype, n_componen
     assert not unpacked[:, n_components:].any()
     for part in (packed.w, packed.bias, packed.table, packed.v, packed.intercept):
         assert part.dtype == dtype
+
+
+# Expanding
+
+
+def expand(u: np.ndarray, pieces: Pieces) -> np.ndarray:
+    """Expansion into the middle of a larger array, whose borders must stay as they are."""
+    first, last = pieces.alive()
+    guarded = np.full((u.shape[0] + 2, pieces.coefficients.shape[1], u.shape[1]), np.nan, u.dtype)
+    _kernels.expand(u, pieces.coefficients.astype(u.dtype), first, last, guarded[1:-1])
+    assert np.isnan(guarded[[0, -1]]).all()
+    return guarded[1:-1]
+
+
+@each_dtype
+@pytest.mark.parametrize("degree", [1, 2])
+@pytest.mark.parametrize("n_cells", [1, 2, 3, 16, 200])
+@pytest.mark.parametrize("n_rows", [1, 9, 40])
+def test_expansion_equals_its_reference_exactly(dtype, degree, n_cells, n_rows):
+    """Linear and quadratic B-splines have binary fractions for coefficients."""
+    rng = np.random.default_rng(n_rows)
+    pieces = BSplineBasis(n_cells + degree, degree).pieces()
+    u = (rng.integers(-4, 8 * n_cells - 4, (5, n_rows)) / 8).astype(dtype)
+    np.testing.assert_array_equal(expand(u, pieces), expand_reference(u, pieces))
+
+
+@each_dtype
+@pytest.mark.parametrize("basis", [BSplineBasis(4), BSplineBasis(5), BSplineBasis(20), RBFBasis(3)], ids=repr)
+@pytest.mark.parametrize("n_rows", [1, 7, 33])
+def test_expansion_equals_its_reference_inside_and_outside(dtype, basis, n_rows):
+    rng = np.random.default_rng(0)
+    pieces = basis.pieces()
+    u = rng.uniform(-4, pieces.n_cells + 3, (len(FAR) + 3, n_rows)).astype(dtype)
+    u[: len(FAR) + 2, 0] = [*FAR, -0.5, pieces.n_cells - 0.5]
+    bound = 32 * np.finfo(dtype).eps * pieces.n_cells
+    np.testing.assert_allclose(expand(u, pieces), expand_reference(u, pieces), rtol=0, atol=bound)
+
+
+@each_dtype
+@pytest.mark.parametrize("degree", [1, 2, 3])
+@pytest.mark.parametrize("n_cells", [1, 2, 9, 100])
+def test_expanded_splines_sum_to_one_for_any_input(dtype, degree, n_cells):
+    pieces = BSplineBasis(n_cells + degree, degree).pieces()
+    u = np.random.default_rng(n_cells).uniform(-2, n_cells + 1, (3, 31)).astype(dtype)
+    u[0, :8] = [*FAR, -0.5, n_cells - 0.5]
+    B = expand(u, pieces)
+    np.testing.assert_allclose(B.sum(axis=1), 1, rtol=8 * np.finfo(dtype).eps)
+    assert B.min() > -np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("basis", [BSplineBasis(9), BSplineBasis(4), BSplineBasis(6, 1), RBFBasis(9)], ids=repr)
+def test_expansion_is_the_basis_at_the_projection(basis):
+    z = np.random.default_rng(0).uniform(-5, 5, (4, 57))
+    pieces = basis.pieces()
+    found = expand(pieces.cell_coordinate(z), pieces)
+    atol = 1e-13 if isinstance(basis, BSplineBasis) else 1e-7
+    np.testing.assert_allclose(found, np.moveaxis(basis.values(z), -1, 1), rtol=0, atol=atol)
+
+
+@each_dtype
+def test_expansion_overwrites_what_is_there_and_contracts_to_the_contraction(dtype):
+    rng = np.random.default_rng(0)
+    pieces = BSplineBasis(9, 2).pieces()
+    u = (rng.integers(-4, 8 * pieces.n_cells - 4, (6, 25)) / 8).astype(dtype)
+    weights = rng.integers(-4, 5, 6).astype(dtype)
+    np.testing.assert_array_equal(np.tensordot(weights, expand(u, pieces), 1), contract(u, weights, pieces))
+
+
+@each_dtype
+@pytest.mark.parametrize("n_cells", [1, 2, 9])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_inputs_expand_inside_the_pieces_and_leave_their_neighbours_alone(dtype, n_cells, bad):
+    pieces = BSplineBasis(n_cells + 3).pieces()
+    u = np.random.default_rng(0).uniform(-0.5, n_cells - 0.5, (3, 21)).astype(dtype)
+    expected = expand(u, pieces)
+    u[1, [0, 8, 20]] = bad
+    B = expand(u, pieces)
+    changed = np.zeros(u.shape, bool)
+    changed[1, [0, 8, 20]] = True
+    np.testing.assert_array_equal(np.moveaxis(B, 1, -1)[~changed], np.moveaxis(expected, 1, -1)[~changed])
+    np.testing.assert_allclose(B.sum(axis=1), 1, rtol=8 * np.finfo(dtype).eps)

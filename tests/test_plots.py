@@ -6,7 +6,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from rflaf import RFLAFRegressor
-from rflaf.plots import BLUE, ActivationDisplay
+from rflaf.plots import BLUE, ActivationBankDisplay, ActivationDisplay
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,33 @@ def test_the_picture_has_ink_where_the_curve_runs(fitted):
     blue = np.array([int(BLUE[i : i + 2], 16) for i in (1, 3, 5)])
     inked_columns = np.any(np.abs(pixels - blue).sum(axis=2) < 30, axis=0).mean()
     assert inked_columns > 0.5
+
+
+@pytest.fixture(scope="module")
+def bank():
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    return RFLAFRegressor(10, activation="per_component", random_state=0).fit(X, np.sin(2 * X[:, 0])), X
+
+
+def test_a_bank_is_ranked_by_the_spread_of_its_contributions(bank):
+    model, X = bank
+    display = ActivationBankDisplay.from_estimator(model, X, n_shown=10)
+    spread = (model.transform(X) * model.coef_).std(axis=0)
+    np.testing.assert_array_equal(display.component, np.argsort(-spread))
+    np.testing.assert_allclose(display.share.sum(), 1)
+
+
+def test_a_panel_of_the_bank_is_the_contribution_of_its_component(bank):
+    model, X = bank
+    display = ActivationBankDisplay.from_estimator(model, X, n_shown=3)
+    curve = model.activation_(display.z)[display.component[0]] * model.coef_[display.component[0]]
+    np.testing.assert_allclose(display.value[0], curve - curve.mean())
+    assert [ax.get_visible() for ax in display.axes_.flat] == [True] * 3
+
+
+def test_the_display_of_one_activation_refuses_a_bank_and_names_the_other(bank):
+    with pytest.raises(ValueError, match="Use ActivationBankDisplay"):
+        ActivationDisplay.from_estimator(bank[0])
 
 
 def test_an_unfitted_estimator_is_refused():

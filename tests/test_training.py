@@ -12,10 +12,11 @@ from sklearn.linear_model import Ridge
 
 from rflaf import RFLAFRegressor
 from rflaf.bases import Basis, BSplineBasis, Pieces, RBFBasis, fit_function
-from rflaf.bilinear import Search, StopReason
+from rflaf.bilinear import Search
 from rflaf.blocks import ArraySource, array_source
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.executors import ThreadExecutor
+from rflaf.outcomes import StopReason
 from rflaf.training import FitResult, FitSpec, train
 
 # A ridge of this size keeps the search for the activation from enlarging differences of rounding.

@@ -455,3 +455,26 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
         for r in range(n_rows):
             for o in range(n_outputs):
                 out[i + r, o] = total[o, r]
+
+
+@_jit
+def expand(u: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
+    """``out[m, i, r] = B_i(u[m, r])``, the basis given by its cubic pieces: one group of rows a component.
+
+    Shapes (S, R), (K, N, 4), (K,), (K,), (S, N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
+    """
+    n_components, n_rows = u.shape
+    n_cells = pieces.shape[0]
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    bottom = u.dtype.type(-0.5)
+    half = u.dtype.type(0.5)
+    out[:] = 0
+    for m in range(n_components):
+        for r in range(n_rows):
+            clipped = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
+            clipped = clipped if clipped < top else top
+            k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
+            t = clipped - u.dtype.type(k)
+            for i in range(first[k], last[k]):
+                c = pieces[k, i]
+                out[m, i, r] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]

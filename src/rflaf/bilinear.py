@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from .blocks import BlockSource, Scratch
 from .executors import Executor, ThreadExecutor
 from .features import compile_map, complete_design
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
+from .outcomes import StopReason
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -40,15 +40,6 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 }
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
-
-
-class StopReason(Enum):
-    """How the search for the activation ended; the value is advice."""
-
-    CONVERGED = "converged: the objective no longer falls by more than tol"
-    ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
-    ROUNDING = "converged to rounding: no step lowers the objective any more"
-    NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
 
 
 _STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReason.CONVERGED}  # of L-BFGS-B

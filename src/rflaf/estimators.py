@@ -22,10 +22,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .bases import Basis, make_basis
-from .bilinear import Search, StopReason
+from .bilinear import Search
 from .blocks import array_source
 from .errors import InvalidParameterError
 from .executors import ThreadExecutor, resolve_n_jobs
+from .outcomes import StopReason
 from .spectral import Density, resolve_density
 from .training import FitResult, FitSpec, train
 
@@ -50,10 +51,13 @@ def _one_of(*names: str) -> Rule:
 
 # Argument -> (test, rule, remedy). Bases and densities have rules of their own.
 _RULES: dict[str, Rule] = {
-    "n_components": (_is_count, "must be a whole number, at least 1", "100 is a good start."),
+    "n_components": (
+        lambda v: v == "auto" or _is_count(v), "must be 'auto' or a whole number, at least 1", "100 is a good start.",
+    ),
+    "tolerance": (lambda v: _is_number(v) and v >= 0, "must be a number, at least zero", "The default is 0.01."),
     "directions": _one_of("random"),
-    "sampling": _one_of("plain", "leverage"),
-    "activation": _one_of("shared"),
+    "sampling": _one_of("plain", "leverage", "greedy"),
+    "activation": _one_of("shared", "per_component"),
     "pool_size": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a whole number, at least 1", "Use 'auto'."),
     "bandwidth": (
         lambda v: v == "auto" or (_is_number(v) and v > 0), "must be 'auto' or a number above zero", "Use 'auto'.",
@@ -85,7 +89,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __init__(
         self,
-        n_components: int = 100,
+        n_components: int | str = 100,
         *,
         directions: str = "random",
         sampling: str = "plain",
@@ -101,6 +105,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         fit_intercept: bool = True,
         max_iter: int = 500,
         tol: float = 1e-4,
+        tolerance: float = 0.01,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -121,6 +126,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.tol = tol
+        self.tolerance = tolerance
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.memory = memory
@@ -176,15 +182,24 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             value = getattr(self, name)
             if not holds(value):
                 raise InvalidParameterError(f"{name} {rule}", value, remedy)
-        if self.sampling == "leverage" and self.pool_size != "auto" and int(self.pool_size) < self.n_components:
+        if self.n_components == "auto" and self.sampling != "greedy":
+            raise InvalidParameterError(
+                "n_components='auto' needs sampling='greedy', whose path tells the error at every width",
+                self.sampling,
+                "Set sampling='greedy' or give a number.",
+            )
+        least = 1 if self.n_components == "auto" else int(self.n_components)
+        if self.sampling != "plain" and self.pool_size != "auto" and int(self.pool_size) < least:
             raise InvalidParameterError(
                 f"pool_size must be at least n_components = {self.n_components} to draw from",
                 self.pool_size,
                 "Raise pool_size or leave it at 'auto'.",
             )
         return FitSpec(
-            n_components=int(self.n_components),
+            n_components=None if self.n_components == "auto" else int(self.n_components),
+            tolerance=float(self.tolerance),
             sampling=self.sampling,
+            per_component=self.activation == "per_component",
             pool_size=None if self.pool_size == "auto" else int(self.pool_size),
             basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
             density=resolve_density(self.density),
@@ -219,6 +234,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.n_iter_ = max(1, len(result.activation.trace) - 1)
         self.stop_reason_ = result.activation.stop_reason
         self.solver_remedy_ = result.solution.factor.remedy
+        self.selection_ = result.selection
         self.leverage_ = result.leverage
         self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
         self.effective_dimension_ = None if result.leverage is None else result.leverage.effective_dimension
@@ -252,27 +268,31 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
 
     Parameters
     ----------
-    n_components : int, default=100
+    n_components : int or "auto", default=100
         Width S: number of random directions drawn. Under leverage sampling duplicates are merged, so the fitted
-        width ``n_components_`` may be lower.
+        width ``n_components_`` may be lower. "auto", under greedy selection, is the smallest width, up to 500, whose
+        cross-validation error is within ``tolerance`` of the lowest on the path.
     directions : {"random"}, default="random"
         Directions are drawn from ``density`` and frozen.
-    sampling : {"plain", "leverage"}, default="plain"
-        Draw the directions from p(w), or from a pool of ``pool_size`` of them in proportion to their ridge leverage
-        scores (Algorithm 1 of the paper).
-    activation : {"shared"}, default="shared"
-        One learned activation for all components.
+    sampling : {"plain", "leverage", "greedy"}, default="plain"
+        Draw the directions from p(w); or from a pool of ``pool_size`` of them in proportion to their ridge leverage
+        scores (Algorithm 1 of the paper); or choose from such a pool the components that lower the error most, one
+        after the other.
+    activation : {"shared", "per_component"}, default="shared"
+        One learned activation for all components, or one a component: a convex problem, solved at once, with a penalty
+        on the second differences of each activation.
     basis : {"bspline", "rbf"} or Basis, default="bspline"
         Basis of the activation over (-3, 3) in units of the typical spread of a projection.
     n_basis : int, default=16
         Number of basis functions; not used where ``basis`` is an object.
     pool_size : int or "auto", default="auto"
-        Size of the pool under leverage sampling; "auto" is ten times the width, at least 1,000, at most 5,000.
+        Size of the pool to choose from; "auto" is ten times the width, between 1,000 and 5,000, under leverage
+        sampling, and 3,000, or twice the width if that is more, under greedy selection.
     density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
         Law p(w) of the directions.
     bandwidth : float or "auto", default="auto"
         Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
-        projections a typical spread of one.
+        projections a typical spread of one, and exactly one where every component has an activation of its own.
     alpha : float or "auto", default="auto"
         Ridge parameter (lambda* of the paper), for an activation of mean square one. "auto" minimises generalised
         cross-validation.
@@ -285,6 +305,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Most steps of the search for the activation.
     tol : float, default=1e-4
         Relative fall of the objective that ends that search.
+    tolerance : float, default=0.01
+        How far above the lowest error on the path the width chosen by ``n_components="auto"`` may be.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
@@ -307,7 +329,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     intercept_ : float or (n_outputs,)
     alpha_, bandwidth_ : the values used
     n_components_ : width after merging duplicates
-    leverage_, leverage_scores_, effective_dimension_ : of the pool; None under plain sampling
+    leverage_, leverage_scores_, effective_dimension_ : of the pool; None unless sampling is by leverage
+    selection_ : Selection, the nested path of greedy selection with its error at every width; else None
     objective_trace_ : the objective after every step of the search; it never rises
     n_iter_ : number of those steps, at least one
     stop_reason_ : StopReason, whose value is advice

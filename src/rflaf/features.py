@@ -24,8 +24,35 @@ from .spectral import Directions
 Array = NDArray[Any]
 
 
+class RowFeatures:
+    """Features of rows, however they are made: what the normal equations are summed from."""
+
+    __slots__ = ()
+
+    @property
+    def n_components(self) -> int:
+        """Number of features."""
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision the features are computed in."""
+        raise NotImplementedError
+
+    def features(self, X: Any, out: Array) -> Array:
+        """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
+        raise NotImplementedError
+
+    def design(self, block: Block, scratch: Scratch) -> Array:
+        """Rows of [Z | 1 | y], each times the square root of its weight: (n_components + 1 + n_outputs, n_rows)."""
+        size = (self.n_components + 1 + block.y.shape[1], block.n_rows)
+        rows = scratch.array("design", size, self.dtype)
+        self.features(block.X, rows[: self.n_components])
+        return complete_design(rows, block.y, block.weight)
+
+
 @dataclass(frozen=True, slots=True)
-class FeatureMap:
+class FeatureMap(RowFeatures):
     """Directions and tables in one dtype: ``z[m] = table_m(W[:, m] . x + offset[m])``, u in cell coordinates.
 
     Attributes
@@ -40,6 +67,10 @@ class FeatureMap:
     @property
     def n_components(self) -> int:
         return int(self.offset.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.W.dtype)
 
     def cells(self, X: Any, out: Array) -> Array:
         """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
@@ -56,13 +87,6 @@ class FeatureMap:
         _kernels.activate(out, self.table, out)
         return out
 
-    def design(self, block: Block, scratch: Scratch) -> Array:
-        """Rows of [Z | 1 | y], each times the square root of its weight: (n_components + 1 + n_outputs, n_rows)."""
-        size = (self.n_components + 1 + block.y.shape[1], block.n_rows)
-        rows = scratch.array("design", size, self.W.dtype)
-        self.features(block.X, rows[: self.n_components])
-        return complete_design(rows, block.y, block.weight)
-
 
 def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
     """Fill the rows below the features with one and y, and weight every column of the block."""
@@ -74,7 +98,7 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
     return rows
 
 
-def sum_equations(source: BlockSource, feature_map: FeatureMap, executor: Executor) -> NormalEquations:
+def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
     """Normal equations of the features of all rows, in one pass."""
 
     def one(block: Block, scratch: Scratch) -> NormalEquations:
@@ -140,6 +164,12 @@ def activate_reference(u: Array, table: Array) -> Array:
     k, t = _locate(u, table.shape[1])
     c = np.broadcast_to(table, (u.shape[0], *table.shape[1:]))[np.arange(u.shape[0])[:, None], k]
     return c[..., 0] + t * (c[..., 1] + t * (c[..., 2] + t * c[..., 3]))
+
+
+def expand_reference(u: Array, pieces: Pieces) -> Array:
+    """B_i(u[m, r]): (n_components, n_basis, n_rows)."""
+    k, t = _locate(u, pieces.n_cells)
+    return np.einsum("mrip,mrp->mir", pieces.coefficients[k], t[..., None] ** np.arange(4))
 
 
 def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:

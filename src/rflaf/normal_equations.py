@@ -102,6 +102,10 @@ class NormalEquations:
         factor = np.concatenate([importance, np.ones(1 + self.n_outputs)])
         return replace(self, moments=self.moments * factor * factor[:, None])
 
+    def mix(self, mixing: Array) -> NormalEquations:
+        """The equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
+        return replace(self, moments=mixing.T @ self.moments @ mixing)
+
     def system(self, intercept: bool = True) -> RidgeSystem:
         """The equations for one observation on average, centred where an intercept is fitted."""
         m, average = self.n_components, self.moments / self.weight
@@ -242,13 +246,13 @@ class Spectrum:
         """
         w = np.ones(y.shape[0]) if weight is None else weight
         left_out = np.ones_like(w) if self.system.whole_weights else w
-        q = self.vectors.T @ (z - self.system.z_mean[:, None])
+        q = self.vectors.T.astype(z.dtype, copy=False) @ (z - self.system.z_mean[:, None].astype(z.dtype, copy=False))
         shrunk = self._shrinkage(ridges)
         hat = ((q**2).T @ shrunk + self.system.n_intercepts) * (left_out / self.system.weight)[:, None]
         total = np.zeros(len(ridges))
         for o in range(y.shape[1]):
             fit = q.T @ (shrunk * self.rotated[:, o, None]) + self.system.y_mean[o]
-            total += w @ ((y[:, o, None] - fit) / np.maximum(1 - hat, 1 - _MOST_DEGREES)) ** 2
+            total += w @ ((y[:, o, None] - fit) / np.maximum(1 - hat, self.system.precision**0.5)) ** 2
         return total
 
 

@@ -49,6 +49,11 @@ class ActivationDisplay:
         """Compute and draw the activation of a fitted estimator; ``X`` adds the density of its projections."""
         check_is_fitted(estimator)
         activation, directions = estimator.activation_, estimator.model_.directions
+        if activation.coefficients.shape[0] > 1:
+            raise ValueError(
+                "ActivationDisplay draws a shared activation; this model has one a component. "
+                "Use ActivationBankDisplay.from_estimator."
+            )
         low, high = activation.basis.interval
         z = np.linspace(low, high, n_points)
         edges = density = np.empty(0)
@@ -73,3 +78,61 @@ class ActivationDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+@dataclass
+class ActivationBankDisplay:
+    """The activations of the components that matter most, each over its own projection.
+
+    Attributes
+    ----------
+    z : (n_points,) grid; value : (n_shown, n_points), centred contributions v_m sigma_m(z) to the first output
+    component : (n_shown,) indices, the most important first; share : (n_shown,) of the summed spreads
+    axes_, figure_ : set by `plot`
+    """
+
+    z: Array
+    value: Array
+    component: Array
+    share: Array
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: ArrayLike, *, n_shown: int = 8, n_points: int = 200) -> Self:
+        """Rank the components by the spread of their contribution over rows ``X`` and draw the first ``n_shown``."""
+        check_is_fitted(estimator)
+        model = estimator.model_
+        contribution = model.features(np.asarray(X, dtype=float)[:2000]) * model.v[:, 0]
+        spread = contribution.std(axis=0)
+        component = np.argsort(-spread)[:n_shown]
+        low, high = model.activation.basis.interval
+        z = np.linspace(low, high, n_points)
+        curves = model.activation.basis.values(z) @ _coefficients(model)[component].T
+        value = (curves * (model.directions.importance * model.v[:, 0])[component]).T
+        value -= value.mean(axis=1, keepdims=True)
+        return cls(z, value, component, spread[component] / max(spread.sum(), 1e-300)).plot()
+
+    def plot(self) -> Self:
+        """Draw one small panel a component, on one scale."""
+        n_columns = min(4, len(self.component))
+        n_rows = -(-len(self.component) // n_columns)
+        figure, axes = require_matplotlib().subplots(
+            n_rows, n_columns, sharex=True, sharey=True, squeeze=False, layout="constrained",
+            figsize=(2.2 * n_columns, 1.8 * n_rows),
+        )  # fmt: skip
+        for ax in axes.flat[len(self.component) :]:
+            ax.set_visible(False)
+        for ax, value, component, share in zip(axes.flat, self.value, self.component, self.share, strict=False):
+            ax.plot(self.z, value, color=BLUE, lw=1.5)
+            ax.axhline(0, color=GREY, lw=0.5)
+            ax.set_title(f"component {component}: {share:.0%}", fontsize=8)
+            ax.spines[["top", "right"]].set_visible(False)
+        figure.supxlabel("projection z = w . x + b", fontsize=9)
+        figure.supylabel("contribution to f", fontsize=9)
+        self.axes_, self.figure_ = axes, figure
+        return self
+
+
+def _coefficients(model: Any) -> Array:
+    """One row of coefficients a component, also where one activation is shared."""
+    shared = model.activation.coefficients
+    return np.broadcast_to(shared, (model.n_components, shared.shape[1]))

@@ -17,21 +17,26 @@ from numpy.typing import NDArray
 from .bases import Basis, BSplineBasis
 from .bilinear import Search, SharedActivation, learn_shared_activation
 from .blocks import Block, BlockSource, Scratch, StandardisedTargets, plan_rows
+from .convex import ComponentActivations, expand, solve_per_component
 from .errors import InvalidParameterError
 from .executors import Executor
-from .features import FeatureMap, compile_map, sum_equations
+from .features import FeatureMap, RowFeatures, compile_map, sum_equations
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, RidgeSolution
 from .scaling import ColumnMoments, TableMoments, measure
+from .selection import Selection, select_greedily
 from .spectral import Density, Directions, Gaussian, draw
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _BANDWIDTH_ROWS = 2000
-_BANDWIDTH_COMPONENTS = 256
 _BLOCK_MEMORY = 2**28
 _LARGEST_POOL = 5000
+_GREEDY_POOL = 3000
+_GREEDY_ROWS = 12_000
+_LARGEST_AUTO_WIDTH = 500
+_GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _LEAVE_ONE_OUT_ROWS = 8000
 
 
@@ -41,9 +46,12 @@ class FitSpec:
 
     Attributes
     ----------
-    n_components : S, the number of components drawn
-    sampling : "plain" or "leverage"
-    pool_size : s, directions drawn before leverage sampling; None for ten times S, at least 1000, at most 5000
+    n_components : S, the number of components drawn; None for the smallest width on the greedy path whose
+        cross-validation is within ``tolerance`` of the lowest
+    sampling : "plain", "leverage" or "greedy"
+    per_component : one activation a component, instead of one shared by all
+    pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
+        sampling, and for 3000 or twice S under greedy selection
     basis, density : where the activation lives, and p(w)
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
         deviation of a projection, so that projections have unit scale
@@ -55,8 +63,10 @@ class FitSpec:
     memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
     """
 
-    n_components: int = 100
+    n_components: int | None = 100
+    tolerance: float = 0.01
     sampling: str = "plain"
+    per_component: bool = False
     pool_size: int | None = None
     basis: Basis = field(default_factory=BSplineBasis)
     density: Density = field(default_factory=Gaussian)
@@ -72,10 +82,17 @@ class FitSpec:
     def n_pool(self) -> int:
         """Directions drawn first: the width itself under plain sampling."""
         if self.sampling == "plain":
-            return self.n_components
-        if self.pool_size is None:
-            return max(self.n_components, min(max(10 * self.n_components, 1000), _LARGEST_POOL))
-        return self.pool_size
+            return self.most_components
+        if self.pool_size is not None:
+            return self.pool_size
+        if self.sampling == "greedy":
+            return max(_GREEDY_POOL, 2 * self.most_components)
+        return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
+
+    @property
+    def most_components(self) -> int:
+        """The width, or the largest that may be chosen."""
+        return _LARGEST_AUTO_WIDTH if self.n_components is None else self.n_components
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +104,16 @@ class FitResult:
     equations: NormalEquations
     alpha: float
     bandwidth: float
-    activation: SharedActivation
+    activation: SharedActivation | ComponentActivations
     leverage: Leverage | None
+    selection: Selection | None
 
 
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
-    """Algorithm 1, lines 1 to 6, for the squared loss; or plain sampling, lines 1 and 6."""
+    """Algorithm 1, lines 1 to 6, for the squared loss; plain sampling is lines 1 and 6.
+
+    Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
+    """
     source = _plan(source, spec)
     moments = _measure(source, executor)
     centre, scale = _target_scale(moments.y, spec.intercept)
@@ -100,8 +121,8 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
 
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.X.scale)
-    bandwidth = _bandwidth(source, pool, rng) if spec.bandwidth is None else spec.bandwidth
-    directions, start, leverage = pool.scaled(1 / bandwidth), None, None
+    bandwidth, directions = _scale(source, pool, spec, rng)
+    start, leverage, selection = None, None, None
     _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
 
     if spec.sampling == "leverage":
@@ -112,24 +133,74 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
         leverage = _score(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, spec.n_components, rng), approximate.a
+        directions, start = resample(directions, leverage, spec.most_components, rng), approximate.a
+
+    if spec.sampling == "greedy":
+        # Instead of lines 3 to 5: the components that lower the error most, one after the other.
+        approximate = _learn(source, directions, spec, rng, executor, start=None)
+        selection = _select(source, directions, approximate, spec, rng, executor)
+        width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
+        directions, start = directions.take(selection.order[:width]), approximate.a
+        _log.info("greedy: %d components of %d kept", directions.n_components, spec.n_pool)
 
     # Line 6: learn the activation of the components drawn, and their output weights on all rows.
-    activation = _learn(source, directions, spec, rng, executor, start)
-    _log.info("line 6: the activation %s, after %d steps", activation.stop_reason.value, len(activation.trace) - 1)
-    feature_map = _compile(directions, activation, spec, source)
-    equations = sum_equations(source, feature_map, executor).scale(directions.importance)
-    ridge = _ridge(source, feature_map, directions, equations, spec, rng, executor)
-    solution = equations.system(spec.intercept).solve(ridge)
-    model = _assemble(directions, activation, spec, solution, centre, scale)
-    alpha = solution.ridge / directions.n_draws
+    if spec.per_component:
+        fitted = _fit_per_component(source, directions, spec, rng, executor)
+    else:
+        fitted = _fit_shared(source, directions, spec, rng, executor, start)
+    model = _unscale(directions, fitted, centre, scale)
+    alpha = fitted.solution.ridge / directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
-    return FitResult(model, solution, equations, alpha, bandwidth, activation, leverage)
+    return FitResult(model, fitted.solution, fitted.equations, alpha, bandwidth, fitted.learned, leverage, selection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    """Line 6 on standardised targets: what was learned, and the sums and solution behind it."""
+
+    activation: Activation
+    v: Array
+    intercept: Array
+    learned: SharedActivation | ComponentActivations
+    equations: NormalEquations
+    solution: RidgeSolution
+
+
+def _fit_shared(
+    source: BlockSource,
+    directions: Directions,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+    start: Array | None,
+) -> _Fitted:
+    learned = _learn(source, directions, spec, rng, executor, start)
+    _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
+    features = _compile(directions, learned, spec, source)
+    equations = sum_equations(source, features, executor).scale(directions.importance)
+    ridge = _ridge(source, features, directions.importance, directions.n_draws, equations, spec, rng, executor)
+    solution = equations.system(spec.intercept).solve(ridge)
+    activation = Activation(spec.basis, learned.a[None], learned.covariance)
+    return _Fitted(activation, solution.v, solution.intercept, learned, equations, solution)
+
+
+def _fit_per_component(
+    source: BlockSource, directions: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> _Fitted:
+    features = expand(directions, spec.basis, source.dtype)
+    importance = np.repeat(directions.importance, spec.basis.n_basis)
+    equations = sum_equations(source, features, executor).scale(importance)
+    ridge = _ridge(source, features, importance, directions.n_draws, equations, spec, rng, executor)
+    solution = equations.system(spec.intercept).solve(ridge)
+    learned = solve_per_component(equations, solution, features.T, spec.intercept)
+    activation = Activation(spec.basis, learned.a)
+    return _Fitted(activation, learned.v, learned.intercept, learned, equations, solution)
 
 
 def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
     """Cut the rows into blocks that fit the memory: the design of a block and its sums."""
-    n_columns = spec.n_pool + 1 + source.n_outputs
+    width = spec.most_components * (spec.basis.n_basis if spec.per_component else 1)
+    n_columns = max(spec.n_pool, width) + 1 + source.n_outputs
     itemsize = source.dtype.itemsize
     row_bytes = itemsize * (n_columns + source.n_features)
     sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
@@ -157,20 +228,29 @@ def _target_scale(y: ColumnMoments, intercept: bool) -> tuple[Array, Array]:
     return np.zeros_like(y.mean), np.hypot(y.mean, y.scale)
 
 
-def _bandwidth(source: BlockSource, directions: Directions, rng: np.random.Generator) -> float:
-    """Median over components of the standard deviation of w . x, one where every projection is constant."""
-    sample = source.sample(_BANDWIDTH_ROWS, rng)
-    few = directions.take(np.arange(min(_BANDWIDTH_COMPONENTS, directions.n_components)))
-    spread: ColumnMoments | None = None
-    for i in range(len(sample)):
-        block = sample[i]
-        rows = ColumnMoments.from_rows(block.X @ few.W + few.offset, block.weight)
-        if spread is None:
-            spread = rows
-        else:
-            spread += rows
-    deviation = np.zeros(1) if spread is None else np.sqrt(spread.deviation / max(spread.weight, 1e-300))
-    return float(np.median(deviation)) or 1.0
+def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
+    """The bandwidth, and the directions divided by it, so that projections have unit spread on the activation's grid.
+
+    Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
+    own, every component is divided by its own spread.
+    """
+    if spec.bandwidth is not None:
+        return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
+    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool)
+    bandwidth = float(np.median(spreads)) or 1.0
+    if spec.per_component:
+        return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
+    return bandwidth, pool.scaled(1 / bandwidth)
+
+
+def _spreads(sample: BlockSource, directions: Directions) -> Array:
+    """Standard deviation of every projection w . x over the rows of a sample."""
+    blocks = (sample[i] for i in range(len(sample)))
+    parts = (ColumnMoments.from_rows(b.X @ directions.W + directions.offset, b.weight) for b in blocks)
+    total = next(parts)
+    for part in parts:
+        total += part
+    return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
 
 
 def _learn(
@@ -204,10 +284,29 @@ def _score(
     return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
 
 
+def _select(
+    source: BlockSource,
+    pool: Directions,
+    activation: SharedActivation,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Selection:
+    """Greedy selection from the pool's sums over a sample of rows; at least one component is kept."""
+    sample = source.sample(_GREEDY_ROWS, rng)
+    equations = sum_equations(sample, _compile(pool, activation, spec, source), executor)
+    ridge = _GREEDY_RIDGE * equations.mean_square
+    selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
+    if selection.order.size:
+        return selection
+    return Selection(np.zeros(1, np.intp), np.repeat(selection.errors, 2), np.repeat(selection.gcv, 2))
+
+
 def _ridge(
     source: BlockSource,
-    feature_map: FeatureMap,
-    directions: Directions,
+    features: RowFeatures,
+    importance: Array,
+    n_draws: int,
     equations: NormalEquations,
     spec: FitSpec,
     rng: np.random.Generator,
@@ -219,31 +318,20 @@ def _ridge(
     too little where a few rows have a leverage far above the mean.
     """
     if spec.alpha is not None:
-        return spec.alpha * directions.n_draws
+        return spec.alpha * n_draws
     spectrum = equations.system(spec.intercept).spectrum
     ridges = spectrum.ridges()
 
     def one(block: Block, scratch: Scratch) -> Array:
-        z = scratch.array("z", (directions.n_components, block.n_rows), source.dtype)
-        feature_map.features(block.X, z)
-        return spectrum.leave_one_out(ridges, z * directions.importance[:, None], block.y, block.weight)
+        z = scratch.array("z", (features.n_components, block.n_rows), source.dtype)
+        features.features(block.X, z)
+        z *= importance[:, None].astype(source.dtype)
+        return spectrum.leave_one_out(ridges, z, block.y, block.weight)
 
     error = executor.reduce(source.sample(_LEAVE_ONE_OUT_ROWS, rng), one)
     return float(ridges[np.argmin(error)])
 
 
-def _assemble(
-    directions: Directions,
-    activation: SharedActivation,
-    spec: FitSpec,
-    solution: RidgeSolution,
-    centre: Array,
-    scale: Array,
-) -> RandomFeatureModel:
+def _unscale(directions: Directions, fitted: _Fitted, centre: Array, scale: Array) -> RandomFeatureModel:
     """Undo the scaling of the targets: it is folded into the output weights and the intercept."""
-    return RandomFeatureModel(
-        directions,
-        Activation(spec.basis, activation.a[None], activation.covariance),
-        solution.v * scale,
-        centre + scale * solution.intercept,
-    )
+    return RandomFeatureModel(directions, fitted.activation, fitted.v * scale, centre + scale * fitted.intercept)

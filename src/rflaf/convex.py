@@ -1,0 +1,124 @@
+"""One activation a component: a single convex problem on fixed directions.
+
+    minimise over c, b   1/n sum_i w_i |y_i - b - sum_m q_m B(u_im)' c_m|^2 + ridge sum_m c_m' P c_m
+
+with B(u) the n_basis functions at the projection u and P = (1 - rho) I + rho D'D, D the second differences: a P-spline
+a component, all of them at once. In the coordinates theta_m = T^-1 c_m with T' P T = I the penalty is a plain ridge,
+so the normal equations, their spectrum and leave-one-out errors are those of any other feature.
+
+With one output sigma_m is c_m itself. With several, each component keeps one activation, the leading singular vector of
+its coefficients over the outputs, and the output weights are solved again: from the same sums, without another pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _kernels
+from .bases import Basis, Pieces
+from .features import FeatureMap, RowFeatures, compile_map
+from .normal_equations import NormalEquations, RidgeSolution
+from .outcomes import StopReason
+from .spectral import Directions
+
+Array = NDArray[Any]
+_ROUGHNESS = 0.99  # rho, the share of the penalty that second differences take
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedMap(RowFeatures):
+    """The basis functions of every component's projection, in the coordinates theta: n_components * n_basis features.
+
+    Attributes
+    ----------
+    to_cells : projections in cell coordinates
+    pieces : the basis as cubics; T : (n_basis, n_basis), the change of coordinates
+    """
+
+    to_cells: FeatureMap
+    pieces: Pieces
+    T: Array
+
+    @property
+    def n_components(self) -> int:
+        return self.to_cells.n_components * int(self.T.shape[0])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.to_cells.dtype
+
+    def features(self, X: Any, out: Array) -> Array:
+        """T' B(u_m) for every component m, one below the other: into ``out`` (n_components * n_basis, n_rows)."""
+        n_basis, n_rows = self.T.shape[0], out.shape[1]
+        u = self.to_cells.cells(X, np.empty((self.to_cells.n_components, n_rows), self.dtype))
+        values = np.empty((u.shape[0], n_basis, n_rows), self.dtype)
+        first, last = self.pieces.alive()
+        _kernels.expand(u, self.pieces.coefficients.astype(self.dtype), first, last, values)
+        np.matmul(self.T.T.astype(self.dtype), values, out=out.reshape(values.shape))
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentActivations:
+    """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs)."""
+
+    a: Array
+    v: Array
+    intercept: Array
+    trace: Array
+    stop_reason: StopReason = StopReason.CONVEX
+
+
+def expand(directions: Directions, basis: Basis, dtype: Any) -> ExpandedMap:
+    """The expanded features of ``directions`` in ``basis``."""
+    pieces = basis.pieces()
+    to_cells = compile_map(directions, pieces, np.zeros((1, basis.n_basis)), dtype)
+    return ExpandedMap(to_cells, pieces, smoothing_coordinates(basis))
+
+
+def smoothing_coordinates(basis: Basis) -> Array:
+    """T with T' P T = I, for the penalty P = (1 - rho) I + rho (roughness penalty of the basis).
+
+    >>> from rflaf.bases import BSplineBasis
+    >>> T, basis = smoothing_coordinates(BSplineBasis(6)), BSplineBasis(6)
+    >>> P = 0.01 * np.eye(6) + 0.99 * basis.penalty()
+    >>> bool(np.allclose(T.T @ P @ T, np.eye(6)))
+    True
+    """
+    penalty = (1 - _ROUGHNESS) * np.eye(basis.n_basis) + _ROUGHNESS * basis.penalty()
+    return np.asarray(np.linalg.inv(np.linalg.cholesky(penalty)).T)
+
+
+def solve_per_component(
+    equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool
+) -> ComponentActivations:
+    """Activations and output weights from the solution of the expanded equations (importance included)."""
+    theta = convex.v.reshape(-1, T.shape[0], equations.n_outputs)
+    shapes = _leading_shapes(theta)
+    if equations.n_outputs == 1:
+        v, solution = np.einsum("mi,mio->mo", shapes, theta), convex
+    else:
+        solution = _combine(equations, shapes).system(intercept).solve(convex.ridge)
+        v = solution.v
+    return ComponentActivations(shapes @ T.T, v, solution.intercept, np.array([solution.objective]))
+
+
+def _leading_shapes(theta: Array) -> Array:
+    """Unit vectors (n_components, n_basis) nearest to all columns of each theta (n_components, n_basis, n_outputs)."""
+    left, _, _ = np.linalg.svd(theta, full_matrices=False)
+    return np.asarray(left[:, :, 0])
+
+
+def _combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
+    """The equations of one feature a component, shapes[m] . theta-features of m."""
+    n_components, n_basis = shapes.shape
+    tail = 1 + equations.n_outputs
+    mixing = np.zeros((equations.moments.shape[0], n_components + tail))
+    for m in range(n_components):
+        mixing[m * n_basis : (m + 1) * n_basis, m] = shapes[m]
+    mixing[-tail:, -tail:] = np.eye(tail)
+    return equations.mix(mixing)
