@@ -24,7 +24,7 @@ LAYERS = (
     ("executors", "normal_equations"),
     ("scaling", "features"),
     ("leverage", "selection", "bilinear", "convex", "model"),
-    ("training",),
+    ("training", "parameters"),
     ("estimators",),
     ("plots",),
     ("demo",),

@@ -73,13 +73,18 @@ def replaced(values, index, value):
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
         ("pool_size", [0, -1, 2.5, "large", None], "must be 'auto' or a whole number, at least 1"),
         ("bandwidth", [0, -1.0, np.nan, np.inf, "wide", None], "must be 'auto' or a number above zero"),
-        ("alpha", [-1e-3, np.nan, np.inf, "big", None, True], "must be 'auto' or a number, at least zero"),
+        (
+            "alpha",
+            [-1e-3, np.nan, np.inf, "big", None, True, 10**400, (1, 2)],
+            "must be 'auto' or a number, at least zero",
+        ),
         ("leverage_alpha", [0, -1.0, np.nan, "big", None], "must be 'auto' or a number above zero"),
         ("leverage_rows", [0, -1, 2.5, "some", None], "must be 'all' or a whole number, at least 1"),
         ("fit_intercept", ["no", None, 2], "must be True or False"),
         ("max_iter", [0, -1, 2.5, "many"], "must be a whole number, at least 1"),
         ("tol", [0, -1e-4, np.nan, "tight"], "must be a number above zero"),
-        ("n_jobs", [0, 2.5, "all"], "must be None or a whole number but zero"),
+        ("n_jobs", [0, 2.5, "all", True], "must be None or a whole number but zero"),
+        ("verbose", ["yes", None, 0.5], "must be True or False"),
         ("memory", [0, -1, 1e9, "1GB", None], "must be 'auto' or a number of bytes"),
     ],
 )
@@ -94,6 +99,13 @@ def test_an_argument_out_of_its_range_is_refused_with_rule_value_and_remedy(
         assert str(error).endswith(error.remedy)
         assert len(error.remedy) > 5
         assert error.value is value
+
+
+@each_estimator
+@pytest.mark.parametrize("argument", ["alpha", "sampling", "n_components", "memory", "leverage_rows"])
+def test_an_array_for_an_argument_is_refused_with_its_rule(argument, estimator_class, stored):
+    error = refusal(stored, estimator_class, InvalidParameterError, **{argument: np.array([1, 2])})
+    assert str(error).startswith(f"{argument} must be")
 
 
 @each_estimator

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -27,61 +26,12 @@ from .blocks import array_source
 from .errors import InvalidParameterError
 from .executors import ThreadExecutor, resolve_n_jobs
 from .outcomes import StopReason
+from .parameters import check_parameters
 from .spectral import Density, resolve_density
 from .training import FitResult, FitSpec, train
 
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
-
-Rule = tuple[Callable[[Any], bool], str, str]
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
-
-
-def _one_of(*names: str) -> Rule:
-    listed = " or ".join(repr(name) for name in names)
-    return lambda value: value in names, f"must be {listed}", f"Use {names[0]!r}."
-
-
-# Argument -> (test, rule, remedy). Bases and densities have rules of their own.
-_RULES: dict[str, Rule] = {
-    "n_components": (
-        lambda v: v == "auto" or _is_count(v), "must be 'auto' or a whole number, at least 1", "100 is a good start.",
-    ),
-    "tolerance": (lambda v: _is_number(v) and v >= 0, "must be a number, at least zero", "The default is 0.01."),
-    "directions": _one_of("random"),
-    "sampling": _one_of("plain", "leverage", "greedy"),
-    "activation": _one_of("shared", "per_component"),
-    "pool_size": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a whole number, at least 1", "Use 'auto'."),
-    "bandwidth": (
-        lambda v: v == "auto" or (_is_number(v) and v > 0), "must be 'auto' or a number above zero", "Use 'auto'.",
-    ),
-    "alpha": (
-        lambda v: v == "auto" or (_is_number(v) and v >= 0), "must be 'auto' or a number, at least zero", "Use 'auto'.",
-    ),
-    "leverage_alpha": (
-        lambda v: v == "auto" or (_is_number(v) and v > 0),
-        "must be 'auto' or a number above zero",
-        "'auto' is 1 / sqrt(n_samples), as in the paper.",
-    ),
-    "leverage_rows": (
-        lambda v: v == "all" or _is_count(v), "must be 'all' or a whole number, at least 1", "Use 'all'.",
-    ),
-    "fit_intercept": (lambda v: isinstance(v, bool | np.bool_), "must be True or False", "Use True."),
-    "max_iter": (_is_count, "must be a whole number, at least 1", "The default is 500."),
-    "tol": (lambda v: _is_number(v) and v > 0, "must be a number above zero", "The default is 1e-4."),
-    "n_jobs": (
-        lambda v: v is None or (isinstance(v, Integral) and v != 0), "must be None or a whole number but zero",
-        "-1 uses every processor.",
-    ),
-    "memory": (lambda v: v == "auto" or _is_count(v), "must be 'auto' or a number of bytes", "Use 'auto'."),
-}  # fmt: skip
 
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -178,23 +128,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _spec(self) -> FitSpec:
-        for name, (holds, rule, remedy) in _RULES.items():
-            value = getattr(self, name)
-            if not holds(value):
-                raise InvalidParameterError(f"{name} {rule}", value, remedy)
-        if self.n_components == "auto" and self.sampling != "greedy":
-            raise InvalidParameterError(
-                "n_components='auto' needs sampling='greedy', whose path tells the error at every width",
-                self.sampling,
-                "Set sampling='greedy' or give a number.",
-            )
-        least = 1 if self.n_components == "auto" else int(self.n_components)
-        if self.sampling != "plain" and self.pool_size != "auto" and int(self.pool_size) < least:
-            raise InvalidParameterError(
-                f"pool_size must be at least n_components = {self.n_components} to draw from",
-                self.pool_size,
-                "Raise pool_size or leave it at 'auto'.",
-            )
+        check_parameters(self)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             tolerance=float(self.tolerance),
