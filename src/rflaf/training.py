@@ -2,7 +2,7 @@
 
 `train` is Algorithm 1 of the paper, line by line; plain sampling is the same page without lines 2 to 5.
 Everything reads the rows through sums over blocks and draws random numbers from one generator, so a seed fixes the
-model whatever the number of threads; another block size changes it only by rounding.
+model whatever the number of threads; another block size changes the sums only by rounding.
 """
 
 from __future__ import annotations
