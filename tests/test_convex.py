@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +10,6 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
-from sklearn.metrics import mean_squared_error
-from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rflaf import RandomActivationFeatures, RFLAFRegressor
@@ -453,97 +448,3 @@ def test_a_column_that_is_seldom_not_constant_does_no_harm():
     assert regressor(20).fit(X, y).score(X, y) > 0.99
     alone = regressor(5).fit(X[:, 1:], y)
     assert np.abs(alone.predict(X[:, 1:]) - y.mean()).max() <= 2
-
-
-def awkward_rows(rng: np.random.Generator) -> np.ndarray:
-    """2 to 120 rows and 1 to 12 columns of scales 1e-12 to 1e12, some constant, copied or repeated."""
-    n_rows, n_columns = int(np.exp(rng.uniform(np.log(2), np.log(121)))), int(rng.integers(1, 13))
-    X = rng.standard_normal((n_rows, n_columns))
-    if rng.random() < 0.3:
-        X = np.round(X)
-    if rng.random() < 0.3:
-        X += 10 ** rng.uniform(0, 3)
-    if rng.random() < 0.3:
-        X[:, rng.random(n_columns) < 0.3] = rng.normal(scale=100)
-    if rng.random() < 0.3:
-        X[:, -1] = X[:, 0]
-    if rng.random() < 0.3:
-        X = X[rng.integers(0, n_rows, n_rows)]
-    return X * 10 ** rng.uniform(-12, 12, n_columns)
-
-
-def awkward_targets(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    n_outputs = 1 if rng.random() < 0.7 else 3
-    column = X[:, rng.integers(X.shape[1])]
-    smooth = np.tanh((column - column.mean()) / (np.ptp(column) or 1.0))
-    y = smooth[:, None] + rng.choice([0.0, 0.3, 3.0]) * rng.standard_normal((X.shape[0], n_outputs))
-    y = (y if rng.random() < 0.9 else np.zeros_like(y)) * 10 ** rng.uniform(-6, 6) + rng.choice([0.0, 50.0])
-    return y[:, 0] if n_outputs == 1 else y
-
-
-KINDS = [("per_component", "greedy"), ("per_component", "leverage"), ("per_component", "plain"), ("shared", "greedy")]
-
-
-@only_steps_may_run_out
-@pytest.mark.parametrize("seed", range(40))
-def test_an_awkward_table_is_fitted_and_predicted(seed):
-    rng = np.random.default_rng(seed)
-    X = awkward_rows(rng)
-    y, weight = awkward_targets(X, rng), None
-    if rng.random() < 0.4:
-        weight = rng.integers(0, 4, len(y)).astype(float) if rng.random() < 0.5 else rng.exponential(size=len(y))
-        weight[0] = 1.0
-    activation, sampling = KINDS[seed % 4]
-    model = RFLAFRegressor(
-        int(rng.integers(1, 31)),
-        activation=activation,
-        sampling=sampling,
-        pool_size=int(rng.integers(30, 61)),
-        basis=rng.choice(["bspline", "rbf"]),
-        alpha=rng.choice([0.0, 1e-9, 1e-3, 10.0]) if rng.random() < 0.2 else "auto",
-        fit_intercept=bool(rng.random() < 0.8),
-        random_state=0,
-    )
-    far = X.mean(axis=0) + (np.abs(X).max(axis=0) * 1e3) * rng.choice([-1, 1], size=(5, X.shape[1]))
-    dtype = rng.choice([np.float32, np.float64])
-    convert = sp.csr_array if rng.random() < 0.2 else np.asarray
-    rows, far = convert(X.astype(dtype)), convert(far.astype(dtype))
-
-    model.fit(rows, y, sample_weight=weight)
-
-    near = model.predict(rows)
-    assert near.shape == y.shape
-    assert near.dtype == dtype
-    assert np.isfinite(near).all()
-    assert np.isfinite(model.predict(far)).all()
-    assert np.isfinite(model.transform(far)).all()
-    seen = np.ones(len(y), dtype=bool) if weight is None else weight > 0
-    spread = np.ptp(y[seen], axis=0) if model.fit_intercept else np.abs(y[seen]).max(axis=0)
-    rounding = 1e-5 * np.abs(y[seen]).max()
-    assert np.all(np.abs(near[seen] - y[seen].mean(axis=0)) <= 10 * spread + rounding)
-
-
-# Real data
-
-
-@cache
-def protein():
-    """Nine columns in single precision and the standardised first one: X (45730, 9), y (45730,)."""
-    folder = os.environ.get("RFLAF_DATA_DIR")
-    if not folder:
-        pytest.skip("RFLAF_DATA_DIR is not set")
-    path = Path(folder) / "protein" / "CASP.csv"
-    if not path.is_file():
-        pytest.skip(f"{path} does not exist")
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
-    y = table[:, 0]
-    return table[:, 1:].astype(np.float32), (y - y.mean()) / y.std()
-
-
-@pytest.mark.realdata
-@pytest.mark.parametrize(("n_components", "mark"), [(30, 0.57), (100, 0.495)])
-def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_components, mark):
-    X, y = protein()
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
-    model = regressor(n_components, sampling="greedy").fit(X_train, y_train)
-    assert mean_squared_error(y_test, model.predict(X_test)) <= mark

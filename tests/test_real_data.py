@@ -66,3 +66,11 @@ def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_compon
 def test_leverage_sampling_meets_the_mark_of_plain_sampling():
     error = mean_error(lambda seed: RFLAFRegressor(100, sampling="leverage", pool_size=1000, random_state=seed))
     assert error <= 0.64
+
+
+@pytest.mark.parametrize(("n_components", "mark"), [(30, 0.57), (100, 0.495)])
+def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_components, mark):
+    X, y = protein()
+    X_train, X_test, y_train, y_test = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=0)
+    model = RFLAFRegressor(n_components, sampling="greedy", activation="per_component", random_state=0)
+    assert np.mean((model.fit(X_train, y_train).predict(X_test) - y_test) ** 2) <= mark

@@ -10,6 +10,7 @@ from numpy.testing import assert_array_equal
 from rflaf import RFLAFRegressor
 
 BASES = ("bspline", "rbf")
+COMPACT = [("per_component", "greedy"), ("per_component", "leverage"), ("per_component", "plain"), ("shared", "greedy")]
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -64,12 +65,18 @@ def awkward_model(rng: np.random.Generator) -> RFLAFRegressor:
     return model
 
 
-@only_steps_may_run_out
-@pytest.mark.parametrize("seed", range(200))
-def test_an_awkward_table_is_fitted_and_predicted(seed):
+def awkward_compact_model(rng: np.random.Generator) -> RFLAFRegressor:
+    """One activation a component, or greedy selection, or both."""
+    model = awkward_model(rng)
+    activation, sampling = COMPACT[rng.integers(len(COMPACT))]
+    n_components = int(rng.integers(1, 31))
+    return model.set_params(n_components=n_components, activation=activation, sampling=sampling, pool_size=40)
+
+
+def fit_an_awkward_table(seed: int, make_model) -> None:
     rng = np.random.default_rng(seed)
     X = awkward_rows(rng)
-    y, weight, model = awkward_targets(X, rng), awkward_weights(X.shape[0], rng), awkward_model(rng)
+    y, weight, model = awkward_targets(X, rng), awkward_weights(X.shape[0], rng), make_model(rng)
     far = X.mean(axis=0) + (np.abs(X).max(axis=0) * 1e3) * rng.choice([-1, 1], size=(5, X.shape[1]))
     dtype = rng.choice([np.float32, np.float64])
     convert = sp.csr_array if rng.random() < 0.2 else np.asarray
@@ -87,6 +94,18 @@ def test_an_awkward_table_is_fitted_and_predicted(seed):
     spread = np.ptp(y[seen], axis=0) if model.fit_intercept else np.abs(y[seen]).max(axis=0)
     rounding = 1e-5 * np.abs(y[seen]).max()
     assert np.all(np.abs(near[seen] - y[seen].mean(axis=0)) <= 10 * spread + rounding)
+
+
+@only_steps_may_run_out
+@pytest.mark.parametrize("seed", range(200))
+def test_an_awkward_table_is_fitted_and_predicted(seed):
+    fit_an_awkward_table(seed, awkward_model)
+
+
+@only_steps_may_run_out
+@pytest.mark.parametrize("seed", range(40))
+def test_an_awkward_table_is_fitted_and_predicted_by_a_compact_model(seed):
+    fit_an_awkward_table(seed, awkward_compact_model)
 
 
 # Single awkward cases
