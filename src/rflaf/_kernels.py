@@ -392,6 +392,15 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
 
 
 @_jit
+def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
+    """The cell of one cell coordinate, and the coordinate clipped to the cells."""
+    clipped = u if u > bottom else bottom  # NaN goes to the first cell
+    clipped = clipped if clipped < top else top
+    k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
+    return k, clipped
+
+
+@_jit
 def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
     """``out[i, r] += sum_m weights[m] B_i(u[m, r])``, the basis given by its cubic pieces.
 
@@ -405,10 +414,8 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
     for m in range(n_components):
         weight = weights[m]
         for r in range(n_rows):
-            clipped = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
-            clipped = clipped if clipped < top else top
-            k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
-            t = clipped - u.dtype.type(k)
+            k, clipped = _locate(u[m, r], bottom, top, half, n_cells)
+            t = clipped - u.dtype.type(k)  # in the precision of the block
             for i in range(first[k], last[k]):
                 c = pieces[k, i]
                 out[i, r] += weight * (((c[3] * t + c[2]) * t + c[1]) * t + c[0])
@@ -471,10 +478,8 @@ def expand(u: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
     out[:] = 0
     for m in range(n_components):
         for r in range(n_rows):
-            clipped = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
-            clipped = clipped if clipped < top else top
-            k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
-            t = clipped - u.dtype.type(k)
+            k, clipped = _locate(u[m, r], bottom, top, half, n_cells)
+            t = clipped - u.dtype.type(k)  # in the precision of the block
             for i in range(first[k], last[k]):
                 c = pieces[k, i]
                 out[m, i, r] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]

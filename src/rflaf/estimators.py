@@ -289,11 +289,6 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         answer = self.model_.decision(X, self.n_jobs)
         return answer[:, 0] if self._single_output else answer
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
-
 
 class RandomActivationFeatures(_RandomFeatureEstimator):
     """Random features under an activation learned from a target, as a transformer.

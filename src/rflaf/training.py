@@ -23,7 +23,7 @@ from .executors import Executor
 from .features import FeatureMap, RowFeatures, compile_map, sum_equations
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .model import Activation, RandomFeatureModel
-from .normal_equations import NormalEquations, RidgeSolution
+from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .scaling import ColumnMoments, TableMoments, measure
 from .selection import Selection, select_greedily
 from .spectral import Density, Directions, Gaussian, draw
@@ -178,8 +178,9 @@ def _fit_shared(
     _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
     features = _compile(directions, learned, spec, source)
     equations = sum_equations(source, features, executor).scale(directions.importance)
-    ridge = _ridge(source, features, directions.importance, directions.n_draws, equations, spec, rng, executor)
-    solution = equations.system(spec.intercept).solve(ridge)
+    system = equations.system(spec.intercept)
+    ridge = _ridge(source, features, directions.importance, directions.n_draws, system, spec, rng, executor)
+    solution = system.solve(ridge)
     activation = Activation(spec.basis, learned.a[None], learned.covariance)
     return _Fitted(activation, solution.v, solution.intercept, learned, equations, solution)
 
@@ -190,8 +191,9 @@ def _fit_per_component(
     features = expand(directions, spec.basis, source.dtype)
     importance = np.repeat(directions.importance, spec.basis.n_basis)
     equations = sum_equations(source, features, executor).scale(importance)
-    ridge = _ridge(source, features, importance, directions.n_draws, equations, spec, rng, executor)
-    solution = equations.system(spec.intercept).solve(ridge)
+    system = equations.system(spec.intercept)
+    ridge = _ridge(source, features, importance, directions.n_draws, system, spec, rng, executor)
+    solution = system.solve(ridge)
     learned = solve_per_component(equations, solution, features.T, spec.intercept)
     activation = Activation(spec.basis, learned.a)
     return _Fitted(activation, learned.v, learned.intercept, learned, equations, solution)
@@ -307,7 +309,7 @@ def _ridge(
     features: RowFeatures,
     importance: Array,
     n_draws: int,
-    equations: NormalEquations,
+    system: RidgeSystem,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
@@ -319,7 +321,7 @@ def _ridge(
     """
     if spec.alpha is not None:
         return spec.alpha * n_draws
-    spectrum = equations.system(spec.intercept).spectrum
+    spectrum = system.spectrum
     ridges = spectrum.ridges()
 
     def one(block: Block, scratch: Scratch) -> Array:
