@@ -1,10 +1,12 @@
 """Test error of the compact models by width on the real data sets, three seeds, and of what they are measured against.
 
-python benchmarks/compact.py [data set ...]     all of them unless named; widths 30, 100 and 300
+python benchmarks/compact.py [data set ...] [--seeds 0 1 2] [--picture FILE]; widths 30, 100 and 300. The share of test
+targets within the 90 % interval and the seconds of a fit stand beside each error.
 """
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 import sys
@@ -17,7 +19,7 @@ from sklearn.model_selection import train_test_split
 from rflaf import RFLAFRegressor
 
 FOLDER = Path(os.environ.get("RFLAF_DATA_DIR", ""))
-SEEDS = (0, 1, 2)
+WIDTHS = (30, 100, 300)
 
 
 def protein() -> tuple[np.ndarray, np.ndarray]:
@@ -47,42 +49,119 @@ DATA = {"protein": protein, "kin8nm": kin8nm, "powerplant": powerplant, "workloa
 def contestants(seed: int) -> dict[str, object]:
     from lightgbm import LGBMRegressor
 
-    convex = {"sampling": "greedy", "activation": "per_component"}
-    models: dict[str, object] = {
-        f"convex (greedy, per component), S={width}": RFLAFRegressor(width, random_state=seed, **convex)
-        for width in (30, 100, 300)
-    }
+    shared = {"directions": "random", "activation": "shared", "random_state": seed}
+    models: dict[str, object] = {}
+    for width in WIDTHS:
+        models[f"refined, S={width}"] = RFLAFRegressor(width, random_state=seed)
+        models[f"refined, no curves, S={width}"] = RFLAFRegressor(width, curves=False, random_state=seed)
+        models[f"convex, S={width}"] = RFLAFRegressor.convex(width, random_state=seed)
+        models[f"shared, plain, S={width}"] = RFLAFRegressor(width, **shared)
     return models | {
-        "per component, plain, S=100": RFLAFRegressor(100, activation="per_component", random_state=seed),
-        "shared, greedy, S=100": RFLAFRegressor(100, sampling="greedy", random_state=seed),
-        "shared, plain, S=100": RFLAFRegressor(100, random_state=seed),
-        "shared, plain, S=1000": RFLAFRegressor(1000, random_state=seed),
+        "refined, shared activation, S=100": RFLAFRegressor(100, activation="shared", random_state=seed),
+        "shared, plain, S=1000": RFLAFRegressor(1000, **shared),
         "LightGBM, 100 trees": LGBMRegressor(n_jobs=2, random_state=seed, verbose=-1),
         "LightGBM, 1000 trees": LGBMRegressor(n_estimators=1000, n_jobs=2, random_state=seed, verbose=-1),
     }
 
 
-def main(names: list[str]) -> None:
+def coverage(model: object, X: np.ndarray, y: np.ndarray) -> float:
+    """Share of the targets within the 90 % interval of the model, or not a number where it has none."""
+    if not isinstance(model, RFLAFRegressor):
+        return float("nan")
+    mean, deviation = model.predict(X, return_std=True)
+    return float(np.mean(np.abs(y - mean) < 1.6449 * deviation))
+
+
+def compare(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Test error, coverage and seconds of every contestant: (n_seeds, 3)."""
+    outcomes: dict[str, list[tuple[float, float, float]]] = {}
+    for seed in seeds:
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
+        for name, model in contestants(seed).items():
+            start = perf_counter()
+            model.fit(X_train, y_train)
+            seconds = perf_counter() - start
+            error = float(np.mean((model.predict(X_test) - y_test) ** 2))
+            outcomes.setdefault(name, []).append((error, coverage(model, X_test, y_test), seconds))
+    return {name: np.array(values) for name, values in outcomes.items()}
+
+
+def hardships(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> None:
+    """30 columns of pure noise, and one target in a hundred shifted by 20 standard deviations: ours and LightGBM."""
+    from lightgbm import LGBMRegressor
+
+    errors: dict[str, list[list[float]]] = {}
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
+        noise = [rng.standard_normal((len(rows), 30)).astype(X.dtype) for rows in (X_train, X_test)]
+        shifted = y_train.copy()
+        odd = rng.choice(len(shifted), len(shifted) // 100, replace=False)
+        shifted[odd] += 20 * rng.choice([-1, 1], odd.size)
+        cases = {
+            "as it is": (X_train, y_train, X_test),
+            "30 noise columns": (np.hstack([X_train, noise[0]]), y_train, np.hstack([X_test, noise[1]])),
+            "1 % of y shifted": (X_train, shifted, X_test),
+        }
+        for case, (rows, targets, test) in cases.items():
+            models = RFLAFRegressor(random_state=seed), LGBMRegressor(n_jobs=2, random_state=seed, verbose=-1)
+            found = [float(np.mean((model.fit(rows, targets).predict(test) - y_test) ** 2)) for model in models]
+            errors.setdefault(case, []).append(found)
+    for case, found in errors.items():
+        ours, trees = np.mean(found, axis=0)
+        print(f"kin8nm, {case:<20} rflaf {ours:.4f}   LightGBM {trees:.4f}", flush=True)
+
+
+def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
+    """Error against width for every data set."""
+    from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
+
+    plt = require_matplotlib()
+    figure, axes = plt.subplots(1, len(table), figsize=(3.6 * len(table), 3.4), squeeze=False, layout="constrained")
+    lines = {
+        "shared, plain": (GREY, "s"),
+        "convex": (ORANGE, "^"),
+        "refined, no curves": (GREEN, "v"),
+        "refined": (BLUE, "o"),
+    }
+    for ax, (name, outcomes) in zip(axes[0], table.items(), strict=True):
+        for label, (color, marker) in lines.items():
+            widths = [*WIDTHS, 1000] if label == "shared, plain" else WIDTHS
+            errors = [outcomes[f"{label}, S={width}"][:, 0].mean() for width in widths]
+            ax.plot(widths, errors, marker=marker, color=color, label=label)
+        for trees, style in ((100, ":"), (1000, "--")):
+            error = outcomes[f"LightGBM, {trees} trees"][:, 0].mean()
+            ax.axhline(error, ls=style, lw=1, color=VERMILION, label=f"LightGBM, {trees} trees")
+        ax.set(xscale="log", yscale="log", xlabel="width S", title=name)
+        ax.set_xticks([30, 100, 300, 1000], ["30", "100", "300", "1000"])
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("test error / variance")
+    axes[0, 0].legend(frameon=False, fontsize=7)
+    figure.savefig(path, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"data sets, of {', '.join(DATA)}; all unless named")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of the splits and models")
+    parser.add_argument("--picture", help="file for a picture of error against width")
+    options = parser.parse_args()
     if not FOLDER.is_dir() or not os.environ.get("RFLAF_DATA_DIR"):
         sys.exit("skipped: set RFLAF_DATA_DIR to the folder that holds protein/CASP.csv and the other data sets")
-    for name in names or DATA:
+    table = {}
+    for name in options.names or DATA:
         X, y = DATA[name]()
         X, y = np.asarray(X, np.float32), (y - y.mean()) / y.std()
-        errors: dict[str, list[float]] = {}
-        seconds: dict[str, list[float]] = {}
-        for seed in SEEDS:
-            X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
-            for model_name, model in contestants(seed).items():
-                start = perf_counter()
-                model.fit(X_train, y_train)
-                seconds.setdefault(model_name, []).append(perf_counter() - start)
-                errors.setdefault(model_name, []).append(float(np.mean((model.predict(X_test) - y_test) ** 2)))
-        for model_name, values in errors.items():
-            print(
-                f"{name:<17} {model_name:<40} {np.mean(values):.4f}   {np.median(seconds[model_name]):6.2f} s",
-                flush=True,
-            )
+        table[name] = compare(X, y, tuple(options.seeds))
+        for model, values in table[name].items():
+            error, covered, seconds = values.mean(axis=0)
+            print(f"{name:<17} {model:<34} {error:.4f}   covers {covered:.3f}   {seconds:6.2f} s", flush=True)
+        if name == "kin8nm":
+            hardships(X, y, tuple(options.seeds))
+    if options.picture:
+        draw(table, options.picture)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

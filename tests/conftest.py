@@ -1,9 +1,11 @@
-"""Data that several test modules use."""
+"""Data and settings that several test modules use."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from rflaf import training
 
 
 @pytest.fixture(scope="module")
@@ -12,3 +14,11 @@ def easy():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (600, 3))
     return X, np.sin(1.5 * X[:, 0]) + X[:, 1] ** 2 / 2 + 0.1 * rng.standard_normal(600)
+
+
+@pytest.fixture(scope="module")
+def small_pool():
+    """Few directions to choose from: tables of few rows, tried by greedy selection by default, are fitted quickly."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "_GREEDY_POOL", 60)
+        yield

@@ -10,12 +10,15 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from settings import PAPER
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf import InvalidParameterError, MemoryBudgetError, RandomActivationFeatures, RFLAFRegressor
 from rflaf.spectral import Gaussian
+from rflaf.training import LEAST_REFINED_ROWS
 
+pytestmark = pytest.mark.usefixtures("small_pool")
 ROWS = np.random.default_rng(0).standard_normal((30, 3))
 TARGET = ROWS[:, 0] + np.abs(ROWS[:, 1])
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)
@@ -23,10 +26,13 @@ ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)
 each_estimator = pytest.mark.parametrize("estimator_class", ESTIMATORS)
 
 
-@pytest.fixture(scope="module")
-def stored():
-    """A fitted estimator of each class, pickled."""
-    return {cls: pickle.dumps(cls(5, n_basis=8, random_state=0).fit(ROWS, TARGET)) for cls in ESTIMATORS}
+@pytest.fixture(scope="module", params=[{}, PAPER], ids=["refined", "plain"])
+def stored(request, small_pool):
+    """A fitted estimator of each class, pickled; and the arguments it was made with."""
+    many = LEAST_REFINED_ROWS // len(TARGET) + 1
+    rows, target = np.tile(ROWS, (many, 1)), np.tile(TARGET, many)
+    made_with = {"n_basis": 8, "random_state": 0, **request.param}
+    return {cls: pickle.dumps(cls(5, **made_with).fit(rows, target)) for cls in ESTIMATORS} | {"made_with": made_with}
 
 
 def answer(estimator):
@@ -35,7 +41,7 @@ def answer(estimator):
 
 def refusal(stored, estimator_class, kind=ValueError, X=ROWS, y=TARGET, sample_weight=None, **parameters):
     """The error of a fit, after checking that neither a new nor a fitted estimator is changed by it."""
-    fresh = estimator_class(5, n_basis=8, random_state=0).set_params(**parameters)
+    fresh = estimator_class(5, **stored["made_with"]).set_params(**parameters)
     with pytest.raises(kind) as caught:
         fresh.fit(X, y, sample_weight=sample_weight)
     with pytest.raises(NotFittedError):
@@ -65,9 +71,15 @@ def replaced(values, index, value):
     [
         ("n_components", [0, -1, 2.5, True, "ten", None, np.nan], "must be 'auto' or a whole number, at least 1"),
         ("tolerance", [-0.1, np.nan, "some", None], "must be a number, at least zero"),
-        ("directions", ["straight", None, ["random"]], "must be 'random'"),
+        ("directions", ["straight", None, ["random"]], "must be 'refined' or 'random'"),
+        ("curves", ["bent", None, 2, [True]], "must be 'auto', True or False"),
         ("sampling", ["fancy", None], "must be 'plain' or 'leverage' or 'greedy'"),
-        ("activation", ["relu", None], "must be 'shared' or 'per_component'"),
+        (
+            "activation",
+            ["relu", None, 0, -1, 2.5, True],
+            "must be 'per_component', 'shared' or a number of shapes, at least 1",
+        ),
+        ("outliers", ["drop", None, True], "must be 'auto' or 'keep'"),
         ("basis", ["fourier", 3, None], "must be 'bspline'"),
         ("n_basis", [3, 0, -4, 8.0, "ten", None], "must be a whole number, at least 4"),
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
@@ -117,28 +129,48 @@ def test_a_grid_of_gaussians_needs_two(estimator_class, stored):
 @each_estimator
 @pytest.mark.parametrize("sampling", ["plain", "leverage"])
 def test_an_automatic_width_needs_greedy_selection(estimator_class, stored, sampling):
-    error = refusal(stored, estimator_class, InvalidParameterError, n_components="auto", sampling=sampling)
+    fixed = {"directions": "random", "sampling": sampling}
+    error = refusal(stored, estimator_class, InvalidParameterError, n_components="auto", **fixed)
     assert "n_components='auto' needs sampling='greedy'" in str(error)
     assert f"got {sampling!r}. Set sampling='greedy' or give a number." in str(error)
 
 
 @each_estimator
 def test_a_pool_narrower_than_the_width_is_refused_under_leverage_sampling_only(estimator_class, stored):
-    error = refusal(stored, estimator_class, InvalidParameterError, sampling="leverage", pool_size=4)
+    fixed = {**PAPER, "sampling": "leverage"}
+    error = refusal(stored, estimator_class, InvalidParameterError, pool_size=4, **fixed)
     assert "pool_size must be at least n_components = 5" in str(error)
     assert "got 4. Raise pool_size" in str(error)
-    estimator_class(5, pool_size=4).fit(ROWS, TARGET)
+    estimator_class(5, pool_size=4, **PAPER).fit(ROWS, TARGET)
 
 
 @each_estimator
-@pytest.mark.parametrize("sampling", [{}, {"sampling": "leverage", "pool_size": 20}], ids=["plain", "leverage"])
+@pytest.mark.parametrize("sampling", ["leverage", "greedy"])
+def test_refined_directions_refuse_any_sampling_but_plain(estimator_class, sampling, stored):
+    error = refusal(stored, estimator_class, InvalidParameterError, directions="refined", sampling=sampling)
+    assert "directions='refined' starts from a plain draw: sampling must be 'plain'" in str(error)
+    assert f"got {sampling!r}. Set directions='random'" in str(error)
+
+
+@each_estimator
+def test_refined_directions_refuse_a_number_of_shapes(estimator_class, stored):
+    error = refusal(stored, estimator_class, InvalidParameterError, directions="refined", activation=3)
+    assert "a number of shapes as activation needs directions='random'; got 3." in str(error)
+
+
+@each_estimator
+@pytest.mark.parametrize(
+    "sampling",
+    [{}, PAPER, {**PAPER, "sampling": "leverage", "pool_size": 20}],
+    ids=["as it is", "plain", "leverage"],
+)
 def test_too_little_memory_is_refused_naming_the_least_that_will_do(estimator_class, sampling, stored):
     error = refusal(stored, estimator_class, MemoryBudgetError, memory=1, **sampling)
     assert "memory must hold" in str(error)
     assert "got 1." in str(error)
     least = int(re.search(r"Allow at least (\d+) bytes", error.remedy).group(1))
     refusal(stored, estimator_class, MemoryBudgetError, memory=least - 1, **sampling)
-    check_is_fitted(estimator_class(5, n_basis=8, memory=least, **sampling).fit(ROWS, TARGET))
+    check_is_fitted(estimator_class(5, memory=least, **{**stored["made_with"], **sampling}).fit(ROWS, TARGET))
 
 
 @each_estimator

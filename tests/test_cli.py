@@ -10,7 +10,7 @@ from rflaf.errors import MissingExtraError
 
 
 @pytest.fixture
-def quick_demo(monkeypatch):
+def quick_demo(monkeypatch, small_pool):
     monkeypatch.setattr(demo, "WIDTHS", (5, 10))
     monkeypatch.setattr(demo, "_SEEDS", (0,))
     monkeypatch.setattr(demo, "_KNOWN_WIDTH", 5)
@@ -22,8 +22,9 @@ def test_the_demo_prints_a_table_a_problem_and_writes_a_picture(quick_demo, tmp_
     assert cli.run(["demo", "--out", str(tmp_path / "picture.png")]) == 0
     printed = capsys.readouterr().out
     assert "diabetes: 353 training rows" in printed
-    assert "rflaf, leverage" in printed
-    assert printed.count(" s)") == 2 * 2 * 3
+    for scheme in ("rflaf, plain", "rflaf, leverage", "rflaf, refined"):
+        assert printed.count(scheme) == 2
+    assert printed.count(" s)") == 2 * 2 * 4
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
 
 

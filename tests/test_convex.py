@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import CONVEX
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -30,7 +31,7 @@ only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.
 
 
 def regressor(n_components: int = 8, **others) -> RFLAFRegressor:
-    return RFLAFRegressor(n_components, **{"activation": "per_component", "random_state": 0, **others})
+    return RFLAFRegressor(n_components, **{**CONVEX, "random_state": 0, **others})
 
 
 def some_rows(n_rows: int = 300, n_outputs: int = 1, seed: int = 0):
@@ -301,8 +302,8 @@ def test_one_column_of_targets_is_one_output():
 
 @parametrize_with_checks(
     [
-        RFLAFRegressor(20, activation="per_component"),
-        RFLAFRegressor(10, sampling="greedy", pool_size=40, activation="per_component"),
+        RFLAFRegressor(20, **CONVEX),
+        RFLAFRegressor.convex(10, pool_size=40),
     ]
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
@@ -367,7 +368,7 @@ def test_features_times_weights_are_the_prediction(sampling, n_outputs):
     y = y[:, 0] if n_outputs == 1 else y
     model = regressor(**sampling).fit(X, y)
     np.testing.assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=1e-9)
-    features = RandomActivationFeatures(8, activation="per_component", random_state=0, **sampling).fit(X, y)
+    features = RandomActivationFeatures(8, random_state=0, **CONVEX, **sampling).fit(X, y)
     np.testing.assert_array_equal(features.transform(X), model.transform(X))
 
 
@@ -402,7 +403,7 @@ def test_one_component_has_one_activation():
 
 @pytest.mark.parametrize("name", ["per_feature", "", None, True])
 def test_an_unknown_activation_is_refused(name):
-    with pytest.raises(ValueError, match="activation must be 'shared' or 'per_component'"):
+    with pytest.raises(ValueError, match="activation must be 'per_component', 'shared' or a number of shapes"):
         regressor(activation=name).fit(*some_rows(10))
 
 

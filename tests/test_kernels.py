@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.caching import NullCache
 
-from rflaf import _kernels
+from rflaf import _kernels, _vectors
 from rflaf.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.blocks import Block, Scratch
 from rflaf.features import (
@@ -492,7 +492,7 @@ def test_importing_the_package_compiles_nothing():
 
 @pytest.mark.parametrize(("dtype", "expected"), [(np.float32, 8), (np.float64, 4), ("float32", 8)])
 def test_a_vector_has_32_bytes(dtype, expected):
-    assert _kernels.lanes(np.dtype(dtype)) == expected
+    assert _vectors.lanes(np.dtype(dtype)) == expected
 
 
 # Feature maps

@@ -266,6 +266,7 @@ def test_a_model_describes_itself_in_plain_values():
     assert some_model().describe() == {
         "n_features": 4, "n_components": 10, "n_outputs": 2, "activations": 1,
         "basis": "BSplineBasis", "n_basis": 12, "interval": (-3.0, 3.0),
+        "curved_columns": 0,
     }  # fmt: skip
     assert some_model(RBFBasis(5), shared=False).describe()["activations"] == 10
     assert some_model(RBFBasis(5)).describe()["basis"] == "RBFBasis"

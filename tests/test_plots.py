@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from settings import CONVEX, PAPER
 from sklearn.exceptions import NotFittedError
 
 from rflaf import RFLAFRegressor
@@ -12,7 +13,7 @@ from rflaf.plots import BLUE, ActivationBankDisplay, ActivationDisplay
 @pytest.fixture(scope="module")
 def fitted():
     X = np.random.default_rng(0).standard_normal((300, 3))
-    return RFLAFRegressor(10, random_state=0).fit(X, np.sin(2 * X[:, 0])), X
+    return RFLAFRegressor(10, random_state=0, **PAPER).fit(X, np.sin(2 * X[:, 0])), X
 
 
 def test_the_curve_drawn_is_the_learned_activation(fitted):
@@ -45,10 +46,10 @@ def test_the_picture_has_ink_where_the_curve_runs(fitted):
     assert inked_columns > 0.5
 
 
-@pytest.fixture(scope="module")
-def bank():
+@pytest.fixture(scope="module", params=[{}, CONVEX], ids=["refined", "convex"])
+def bank(request):
     X = np.random.default_rng(0).standard_normal((400, 3))
-    return RFLAFRegressor(10, activation="per_component", random_state=0).fit(X, np.sin(2 * X[:, 0])), X
+    return RFLAFRegressor(10, random_state=0, **request.param).fit(X, np.sin(2 * X[:, 0])), X
 
 
 def test_a_bank_is_ranked_by_the_spread_of_its_contributions(bank):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from settings import PAPER
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import Ridge
 from sklearn.metrics import mean_squared_error
@@ -57,14 +58,15 @@ def cosine_error(n_components: int, gamma: float | str) -> float:
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 @pytest.mark.parametrize(("n_components", "mark"), [(100, 0.64), (1000, 0.505)])
 def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_components, mark):
-    error = mean_error(lambda seed: RFLAFRegressor(n_components, basis=basis, random_state=seed))
+    error = mean_error(lambda seed: RFLAFRegressor(n_components, basis=basis, random_state=seed, **PAPER))
     assert error <= mark
     assert error <= cosine_error(n_components, 1.0)
     assert error <= cosine_error(n_components, "scale")
 
 
 def test_leverage_sampling_meets_the_mark_of_plain_sampling():
-    error = mean_error(lambda seed: RFLAFRegressor(100, sampling="leverage", pool_size=1000, random_state=seed))
+    settings = {**PAPER, "sampling": "leverage", "pool_size": 1000}
+    error = mean_error(lambda seed: RFLAFRegressor(100, random_state=seed, **settings))
     assert error <= 0.64
 
 
@@ -72,5 +74,5 @@ def test_leverage_sampling_meets_the_mark_of_plain_sampling():
 def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_components, mark):
     X, y = protein()
     X_train, X_test, y_train, y_test = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=0)
-    model = RFLAFRegressor(n_components, sampling="greedy", activation="per_component", random_state=0)
+    model = RFLAFRegressor.convex(n_components, random_state=0)
     assert np.mean((model.fit(X_train, y_train).predict(X_test) - y_test) ** 2) <= mark

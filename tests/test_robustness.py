@@ -6,17 +6,21 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
+from settings import PAPER
 
 from rflaf import RFLAFRegressor
+from rflaf.training import LEAST_REFINED_ROWS
 
+pytestmark = pytest.mark.usefixtures("small_pool")
 BASES = ("bspline", "rbf")
 COMPACT = [("per_component", "greedy"), ("per_component", "leverage"), ("per_component", "plain"), ("shared", "greedy")]
+refined_or_plain = pytest.mark.parametrize("settings", [{}, PAPER], ids=["refined", "plain"])
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def awkward_rows(rng: np.random.Generator) -> np.ndarray:
-    """2 to 500 rows and 1 to 50 columns of scales 1e-12 to 1e12, some constant, copied or sums of others."""
-    n_rows, n_columns = int(np.exp(rng.uniform(np.log(2), np.log(501)))), int(rng.integers(1, 51))
+def awkward_rows(rng: np.random.Generator, least: int = 2) -> np.ndarray:
+    """``least`` to 500 rows and 1 to 50 columns of scales 1e-12 to 1e12, some constant, copied or sums of others."""
+    n_rows, n_columns = int(np.exp(rng.uniform(np.log(least), np.log(501)))), int(rng.integers(1, 51))
     X = rng.standard_normal((n_rows, n_columns))
     if rng.random() < 0.3:
         X = np.round(X)
@@ -56,7 +60,7 @@ def awkward_weights(n_rows: int, rng: np.random.Generator) -> np.ndarray | None:
 def awkward_model(rng: np.random.Generator) -> RFLAFRegressor:
     n_components = int(rng.integers(10, 61))
     model = RFLAFRegressor(
-        n_components, basis=rng.choice(BASES), fit_intercept=bool(rng.random() < 0.8), random_state=0
+        n_components, basis=rng.choice(BASES), fit_intercept=bool(rng.random() < 0.8), random_state=0, **PAPER
     )
     if rng.random() < 0.4:
         model.set_params(sampling="leverage", pool_size=int(rng.integers(n_components, 121)))
@@ -73,9 +77,20 @@ def awkward_compact_model(rng: np.random.Generator) -> RFLAFRegressor:
     return model.set_params(n_components=n_components, activation=activation, sampling=sampling, pool_size=40)
 
 
-def fit_an_awkward_table(seed: int, make_model) -> None:
+def awkward_refined_model(rng: np.random.Generator) -> RFLAFRegressor:
+    model = RFLAFRegressor(int(rng.integers(1, 17)), fit_intercept=bool(rng.random() < 0.8), random_state=0)
+    if rng.random() < 0.3:
+        model.set_params(alpha=rng.choice([0.0, 1e-9, 1e-3, 10.0]))
+    if rng.random() < 0.3:
+        model.set_params(activation="shared")
+    if rng.random() < 0.3:
+        model.set_params(curves=bool(rng.random() < 0.5))
+    return model
+
+
+def fit_an_awkward_table(seed: int, make_model, least_rows: int = 2) -> None:
     rng = np.random.default_rng(seed)
-    X = awkward_rows(rng)
+    X = awkward_rows(rng, least_rows)
     y, weight, model = awkward_targets(X, rng), awkward_weights(X.shape[0], rng), make_model(rng)
     far = X.mean(axis=0) + (np.abs(X).max(axis=0) * 1e3) * rng.choice([-1, 1], size=(5, X.shape[1]))
     dtype = rng.choice([np.float32, np.float64])
@@ -108,61 +123,87 @@ def test_an_awkward_table_is_fitted_and_predicted_by_a_compact_model(seed):
     fit_an_awkward_table(seed, awkward_compact_model)
 
 
+@only_steps_may_run_out
+@pytest.mark.parametrize("seed", range(20))
+def test_an_awkward_table_is_fitted_and_predicted_by_a_refined_model(seed):
+    fit_an_awkward_table(seed, awkward_refined_model, LEAST_REFINED_ROWS)
+
+
+@only_steps_may_run_out
+@pytest.mark.parametrize("seed", range(30, 60))
+def test_an_awkward_table_of_few_rows_is_fitted_and_predicted_by_default(seed):
+    fit_an_awkward_table(seed, awkward_refined_model)
+
+
 # Single awkward cases
 
 
-@pytest.mark.parametrize("sampling", [{}, {"sampling": "leverage", "pool_size": 40}], ids=["plain", "leverage"])
+@pytest.mark.parametrize(
+    "settings", [{}, PAPER, {**PAPER, "sampling": "leverage", "pool_size": 40}], ids=["refined", "plain", "leverage"]
+)
 @pytest.mark.parametrize("basis", BASES)
-def test_columns_that_are_all_constant_predict_the_mean(basis, sampling):
-    y = np.arange(20.0)
-    model = RFLAFRegressor(10, basis=basis, random_state=0, **sampling).fit(np.full((20, 3), 4.2), y)
+@pytest.mark.parametrize("n_rows", [20, LEAST_REFINED_ROWS + 50])
+def test_columns_that_are_all_constant_predict_the_mean(basis, settings, n_rows):
+    y = np.arange(float(n_rows))
+    model = RFLAFRegressor(10, basis=basis, random_state=0, **settings).fit(np.full((n_rows, 3), 4.2), y)
     np.testing.assert_allclose(model.predict(np.zeros((3, 3))), y.mean())
 
 
+@refined_or_plain
 @pytest.mark.parametrize("basis", BASES)
-def test_two_rows_are_enough_to_fit(basis):
-    model = RFLAFRegressor(10, basis=basis, random_state=0).fit([[0.0], [1.0]], [1.0, 3.0])
+def test_two_rows_are_enough_to_fit(basis, settings):
+    model = RFLAFRegressor(10, basis=basis, random_state=0, **settings).fit([[0.0], [1.0]], [1.0, 3.0])
     predicted = model.predict([[0.0], [1.0]])
     assert np.all((predicted > -20) & (predicted < 25))
 
 
-def test_one_row_with_all_the_weight_is_predicted_everywhere():
-    X = np.random.default_rng(0).standard_normal((20, 2))
-    model = RFLAFRegressor(10, random_state=0).fit(X, np.arange(20.0), sample_weight=np.eye(20)[7])
+@refined_or_plain
+@pytest.mark.parametrize("n_rows", [20, LEAST_REFINED_ROWS + 50])
+def test_one_row_with_all_the_weight_is_predicted_everywhere(n_rows, settings):
+    X = np.random.default_rng(0).standard_normal((n_rows, 2))
+    model = RFLAFRegressor(10, random_state=0, **settings)
+    model.fit(X, np.arange(float(n_rows)), sample_weight=np.eye(n_rows)[7])
     np.testing.assert_allclose(model.predict(X), 7.0)
 
 
-@pytest.mark.parametrize("scale", [1e-100, 1e-12, 1.0, 1e12, 1e100])
-def test_any_scale_of_a_column_gives_the_same_fit(scale):
+@pytest.mark.parametrize(
+    ("scale", "settings"),
+    [*[(scale, PAPER) for scale in (1e-100, 1e-12, 1.0, 1e12, 1e100)], (1e-100, {}), (1e100, {})],
+)
+def test_any_scale_of_a_column_gives_the_same_fit(scale, settings):
     rng = np.random.default_rng(1)
     X = rng.standard_normal((200, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(200)
-    score = RFLAFRegressor(20, random_state=0).fit(X * [scale, 1.0], y).score(X * [scale, 1.0], y)
-    assert score == pytest.approx(RFLAFRegressor(20, random_state=0).fit(X, y).score(X, y), abs=1e-4)
+    model = RFLAFRegressor(20, random_state=0, **settings)
+    score = model.fit(X * [scale, 1.0], y).score(X * [scale, 1.0], y)
+    assert score == pytest.approx(model.fit(X, y).score(X, y), abs=1e-4 if settings else 0.01)
 
 
 @pytest.mark.parametrize(("dtype", "mean"), [(np.float32, 1e4), (np.float64, 1e9)])
-def test_a_column_far_from_zero_keeps_its_digits(dtype, mean):
+@refined_or_plain
+def test_a_column_far_from_zero_keeps_its_digits(dtype, mean, settings):
     rng = np.random.default_rng(2)
     X = rng.standard_normal((300, 2))
     y = np.tanh(2 * X[:, 0]) + 0.1 * rng.standard_normal(300)
     moved = (X + mean).astype(dtype)
-    assert RFLAFRegressor(20, random_state=0).fit(moved, y).score(moved, y) > 0.9
+    assert RFLAFRegressor(20, random_state=0, **settings).fit(moved, y).score(moved, y) > 0.9
 
 
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_predictions_level_off_far_from_the_data(basis, dtype):
+@refined_or_plain
+def test_predictions_level_off_far_from_the_data(basis, dtype, settings):
     rng = np.random.default_rng(3)
-    X = rng.standard_normal((200, 2)).astype(dtype)
-    model = RFLAFRegressor(20, basis=basis, random_state=0).fit(X, X[:, 0] ** 2)
+    X = rng.standard_normal((LEAST_REFINED_ROWS, 2)).astype(dtype)
+    model = RFLAFRegressor(20, basis=basis, random_state=0, **settings).fit(X, X[:, 0] ** 2)
     direction = np.array([[1.0, -2.0]], dtype=dtype)
     assert_array_equal(model.predict(1e6 * direction), model.predict(1e9 * direction))
 
 
-def test_duplicated_columns_and_more_components_than_rows_are_fitted():
+@refined_or_plain
+def test_duplicated_columns_and_more_components_than_rows_are_fitted(settings):
     rng = np.random.default_rng(4)
     X = np.repeat(rng.standard_normal((15, 2)), 4, axis=1)
     y = X[:, 0] + 0.1 * rng.standard_normal(15)
-    model = RFLAFRegressor(200, random_state=0).fit(X, y)
+    model = RFLAFRegressor(200, random_state=0, **settings).fit(X, y)
     assert np.abs(model.predict(X) - y.mean()).max() <= 2 * np.ptp(y)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import PAPER
 
 from rflaf import RFLAFRegressor
 from rflaf.errors import InvalidParameterError
@@ -257,13 +258,14 @@ def test_the_best_width_of_a_few_components_and_noise_is_that_few():
 
 
 def greedy(n_components: int = 12, **others) -> RFLAFRegressor:
-    return RFLAFRegressor(n_components, **{"sampling": "greedy", "pool_size": 60, "random_state": 0, **others})
+    fixed = {**PAPER, "sampling": "greedy", "pool_size": 60, "random_state": 0}
+    return RFLAFRegressor(n_components, **{**fixed, **others})
 
 
 def test_the_selection_is_kept_only_by_greedy_estimators(easy):
     X, y = easy
-    assert RFLAFRegressor(10, random_state=0).fit(X, y).selection_ is None
-    assert RFLAFRegressor(10, sampling="leverage", pool_size=40, random_state=0).fit(X, y).selection_ is None
+    assert RFLAFRegressor(10, random_state=0, **PAPER).fit(X, y).selection_ is None
+    assert greedy(10, sampling="leverage", pool_size=40).fit(X, y).selection_ is None
     model = greedy().fit(X, y)
     assert model.selection_.order.shape == (12,)
     assert model.selection_.errors.shape == model.selection_.gcv.shape == (13,)
@@ -274,7 +276,7 @@ def test_the_selection_is_kept_only_by_greedy_estimators(easy):
 
 def test_directions_are_those_of_the_pool_in_the_order_they_were_chosen(easy):
     model = greedy().fit(*easy)
-    pool = RFLAFRegressor(60, random_state=0).fit(*easy)
+    pool = RFLAFRegressor(60, random_state=0, **PAPER).fit(*easy)
     np.testing.assert_array_equal(model.directions_, pool.directions_[:, model.selection_.order])
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from settings import PAPER
 from sklearn.linear_model import Ridge
 
 from rflaf import RFLAFRegressor
@@ -17,13 +18,16 @@ from rflaf.blocks import ArraySource, array_source
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.executors import ThreadExecutor
 from rflaf.outcomes import StopReason
-from rflaf.training import FitResult, FitSpec, train
+from rflaf.training import LEAST_REFINED_ROWS, FitResult, FitSpec, train
 
+pytestmark = pytest.mark.usefixtures("small_pool")
 # A ridge of this size keeps the search for the activation from enlarging differences of rounding.
 PLAIN = FitSpec(n_components=30, bandwidth=1.0, alpha=1e-3)
 LEVERAGE = replace(PLAIN, sampling="leverage", pool_size=80)
+REFINED = FitSpec(n_components=8, refined=True, per_component=True)
 
 each_sampling = pytest.mark.parametrize("spec", [PLAIN, LEVERAGE], ids=["plain", "leverage"])
+each_model = pytest.mark.parametrize("spec", [PLAIN, LEVERAGE, REFINED], ids=["plain", "leverage", "refined"])
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
 
 
@@ -47,8 +51,9 @@ def assert_same_bits(one: FitResult, other: FitResult) -> None:
         (one.model.activation.covariance, other.model.activation.covariance),
         (one.model.v, other.model.v),
         (one.model.intercept, other.model.intercept),
-        (one.activation.trace, other.activation.trace),
-        (one.equations.moments, other.equations.moments),
+        (one.trace, other.trace),
+        (one.model.last_layer.equations.moments, other.model.last_layer.equations.moments),
+        (one.column_importance, other.column_importance),
     ]
     for left, right in pairs:
         np.testing.assert_array_equal(left, right)
@@ -81,8 +86,7 @@ def recover(shape: str, family: str, intercept: bool):
     sigma = lambda z: SHAPES[shape](np.clip(z, -3, 3))  # noqa: E731
     model = RFLAFRegressor(
         N_COMPONENTS, basis=FAMILIES[family], bandwidth=SPREAD[type(FAMILIES[family])] * N_FEATURES**0.5,
-        fit_intercept=intercept,
-        max_iter=1000, random_state=0,
+        fit_intercept=intercept, max_iter=1000, random_state=0, **PAPER,
     )  # fmt: skip
     directions = model.set_params(tol=0.5).fit(X, X[:, 0]).model_.directions
     v = rng.standard_normal(N_COMPONENTS) / np.sqrt(N_COMPONENTS)
@@ -259,7 +263,14 @@ def test_the_number_of_threads_does_not_change_a_bit(spec, alpha):
         assert_same_bits(fit(X, y, spec, n_workers=n_workers), one)
 
 
-@each_sampling
+@pytest.mark.parametrize("n_rows", [LEAST_REFINED_ROWS - 1, 500, 4000])
+def test_the_number_of_threads_does_not_change_a_bit_of_a_refined_model(n_rows):
+    X, y = some_rows(n_rows, n_outputs=2)
+    spec = replace(REFINED, memory=2 * least_memory(X, y, REFINED))
+    assert_same_bits(fit(X, y, spec, n_workers=3), fit(X, y, spec, n_workers=1))
+
+
+@each_model
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(spec):
     X, y = some_rows()
     assert_same_bits(fit(X, y, spec, seed=3), fit(X, y, spec, seed=3))
@@ -295,8 +306,8 @@ def test_whole_weights_equal_repeated_rows():
     repeated = fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0), PLAIN)
     np.testing.assert_allclose(weighted.model.decision(X), repeated.model.decision(X), atol=1e-6)
     np.testing.assert_allclose(
-        weighted.activation.covariance, repeated.activation.covariance,
-        atol=1e-3 * np.abs(repeated.activation.covariance).max(),
+        weighted.model.activation.covariance, repeated.model.activation.covariance,
+        atol=1e-3 * np.abs(repeated.model.activation.covariance).max(),
     )  # fmt: skip
 
 
@@ -344,12 +355,12 @@ def test_a_constant_target_is_predicted_and_there_is_nothing_to_learn(spec, inte
     X, y = some_rows()
     result = fit(X, np.full_like(y, constant), replace(spec, intercept=intercept, alpha=alpha))
     if intercept or constant == 0:
-        assert result.activation.stop_reason is StopReason.NOTHING_TO_LEARN
+        assert result.stop_reason is StopReason.NOTHING_TO_LEARN
         np.testing.assert_allclose(result.model.decision(X), constant, rtol=1e-12)
     assert np.all(np.isfinite(result.model.decision(X)))
 
 
-@each_sampling
+@each_model
 @pytest.mark.parametrize("alpha", [None, 1e-4])
 def test_constant_columns_leave_the_mean(spec, alpha):
     X, y = some_rows()
@@ -361,11 +372,11 @@ def test_constant_columns_leave_the_mean(spec, alpha):
 def test_constant_columns_leave_nothing_to_learn(basis):
     X, y = some_rows()
     result = fit(np.ones_like(X), y, replace(LEVERAGE, basis=basis, bandwidth=None))
-    assert result.activation.stop_reason is StopReason.NOTHING_TO_LEARN
-    assert np.abs(result.activation.a).max() < 1e6
+    assert result.stop_reason is StopReason.NOTHING_TO_LEARN
+    assert np.abs(result.model.activation.coefficients).max() < 1e6
 
 
-@each_sampling
+@each_model
 def test_two_rows_are_enough(spec):
     X, y = some_rows(2)
     assert np.all(np.isfinite(fit(X, y, replace(spec, alpha=None)).model.decision(X)))
@@ -380,13 +391,13 @@ def test_a_table_that_overflows_is_refused():
 def test_one_step_is_reported_as_such():
     X, y = some_rows()
     result = fit(X, y, replace(PLAIN, search=Search(max_iter=1)))
-    assert result.activation.stop_reason is StopReason.ITERATIONS
+    assert result.stop_reason is StopReason.ITERATIONS
 
 
 @each_sampling
 def test_the_objective_never_rises(spec):
     X, y = some_rows(n_outputs=2)
-    trace = fit(X, y, replace(spec, alpha=None)).activation.trace
+    trace = fit(X, y, replace(spec, alpha=None)).trace
     assert np.all(np.diff(trace) <= 1e-12 * trace[0])
 
 

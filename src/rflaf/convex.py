@@ -8,6 +8,10 @@ so the normal equations, their spectrum and leave-one-out errors are those of an
 
 With one output sigma_m is c_m itself. With several, each component keeps one activation, the leading singular vector of
 its coefficients over the outputs, and the output weights are solved again: from the same sums, without another pass.
+
+Between one shared activation and one a component stand K shapes that all components mix: theta = L Phi with Phi
+(K, n_basis), from the convex solution by its singular vectors, then polished by solving for L and Phi in turn, each
+a ridge on mixtures of the same sums.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from . import _kernels
 from .bases import Basis, Pieces
@@ -26,6 +31,7 @@ from .outcomes import StopReason
 from .spectral import Directions
 
 Array = NDArray[Any]
+_POLISHED = 1e-4  # relative fall of the objective below which shapes and loadings are no longer solved in turn
 _ROUGHNESS = 0.99  # rho, the share of the penalty that second differences take
 
 
@@ -64,11 +70,15 @@ class ExpandedMap(RowFeatures):
 
 @dataclass(frozen=True, slots=True)
 class ComponentActivations:
-    """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs)."""
+    """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs).
+
+    ``equations`` are those of one feature a component, the last layer.
+    """
 
     a: Array
     v: Array
     intercept: Array
+    equations: NormalEquations
     trace: Array
     stop_reason: StopReason = StopReason.CONVEX
 
@@ -97,14 +107,61 @@ def solve_per_component(
     equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool
 ) -> ComponentActivations:
     """Activations and output weights from the solution of the expanded equations (importance included)."""
+    return _assemble(equations, convex.v.reshape(-1, T.shape[0], equations.n_outputs), convex, T, intercept)
+
+
+def solve_shapes(
+    equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool, n_shapes: int
+) -> ComponentActivations:
+    """The same with activations that are mixtures of ``n_shapes`` shapes.
+
+    With several outputs the leading activations of the components are projected on their ``n_shapes`` main shapes.
+    """
     theta = convex.v.reshape(-1, T.shape[0], equations.n_outputs)
+    if equations.n_outputs > 1:
+        left, size, right = np.linalg.svd(theta, full_matrices=False)
+        leading = left[:, :, 0] * size[:, :1]
+        projected = _main_shapes(leading, n_shapes)
+        return _assemble(
+            equations, (leading @ projected.T @ projected)[:, :, None] * right[:, None, 0], convex, T, intercept
+        )
+    shapes = _main_shapes(theta[:, :, 0], n_shapes)
+    objectives: list[float] = []
+    while len(objectives) < 2 or objectives[-1] < objectives[-2] * (1 - _POLISHED):
+        mixing = np.kron(np.eye(theta.shape[0]), shapes.T)
+        loadings = _solve_mixed(equations, mixing, intercept, convex.ridge).v.reshape(-1, shapes.shape[0])
+        loadings = np.linalg.qr(loadings)[0]
+        mixing = np.kron(loadings, np.eye(T.shape[0]))
+        solution = _solve_mixed(equations, mixing, intercept, convex.ridge)
+        theta = (loadings @ solution.v.reshape(-1, T.shape[0]))[:, :, None]
+        shapes = _main_shapes(theta[:, :, 0], n_shapes)
+        objectives.append(solution.objective)
+    return _assemble(equations, theta, solution, T, intercept)
+
+
+def _main_shapes(theta: Array, n_shapes: int) -> Array:
+    """Orthonormal rows (n_shapes, n_basis), the shapes most of the rows of ``theta`` are made of."""
+    return np.asarray(np.linalg.svd(theta, full_matrices=False)[2][:n_shapes])
+
+
+def _solve_mixed(equations: NormalEquations, mixing: Array, intercept: bool, ridge: float) -> RidgeSolution:
+    """The ridge on features z mixing, (n_components * n_basis, k)."""
+    tail = np.eye(1 + equations.n_outputs)
+    return equations.mix(block_diag(mixing, tail)).system(intercept).solve(ridge)
+
+
+def _assemble(
+    equations: NormalEquations, theta: Array, convex: RidgeSolution, T: Array, intercept: bool
+) -> ComponentActivations:
+    """One unit activation a component, its size in the output weights; several outputs are solved again."""
     shapes = _leading_shapes(theta)
+    combined = combine(equations, shapes)
     if equations.n_outputs == 1:
         v, solution = np.einsum("mi,mio->mo", shapes, theta), convex
     else:
-        solution = _combine(equations, shapes).system(intercept).solve(convex.ridge)
+        solution = combined.system(intercept).solve(convex.ridge)
         v = solution.v
-    return ComponentActivations(shapes @ T.T, v, solution.intercept, np.array([solution.objective]))
+    return ComponentActivations(shapes @ T.T, v, solution.intercept, combined, np.array([solution.objective]))
 
 
 def _leading_shapes(theta: Array) -> Array:
@@ -113,12 +170,7 @@ def _leading_shapes(theta: Array) -> Array:
     return np.asarray(left[:, :, 0])
 
 
-def _combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
+def combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
     """The equations of one feature a component, shapes[m] . theta-features of m."""
-    n_components, n_basis = shapes.shape
-    tail = 1 + equations.n_outputs
-    mixing = np.zeros((equations.moments.shape[0], n_components + tail))
-    for m in range(n_components):
-        mixing[m * n_basis : (m + 1) * n_basis, m] = shapes[m]
-    mixing[-tail:, -tail:] = np.eye(tail)
+    mixing = block_diag(*(shape[:, None] for shape in shapes), np.eye(1 + equations.n_outputs))
     return equations.mix(mixing)

@@ -23,12 +23,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .estimators import RFLAFRegressor
-from .plots import BLUE, GREY, ORANGE, ActivationDisplay, require_matplotlib
+from .plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 
 Array = NDArray[Any]
 WIDTHS = (10, 30, 100, 300)
 _SEEDS = (0, 1, 2)
 _KNOWN_WIDTH = 30
+_PAPER: dict[str, Any] = {"directions": "random", "activation": "shared"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def known_activation(n_samples: int = 4_000, n_features: int = 4) -> Problem:
     """A target made of the very directions a model of seed 0 draws, under a known activation."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n_samples, n_features))
-    probe = RFLAFRegressor(_KNOWN_WIDTH, bandwidth=1.0, random_state=0).fit(X, X[:, 0])
+    probe = RFLAFRegressor(_KNOWN_WIDTH, bandwidth=1.0, random_state=0, **_PAPER).fit(X, X[:, 0])
     directions = probe.model_.directions
     y = wave(X @ directions.W + directions.offset) @ rng.standard_normal(_KNOWN_WIDTH)
     return _split("a known", X, y)
@@ -90,8 +91,9 @@ def schemes(width: int, seed: int) -> dict[str, Any]:
         "RBFSampler + Ridge": make_pipeline(
             StandardScaler(), RBFSampler(gamma="scale", n_components=width, random_state=seed), Ridge()
         ),
-        "rflaf, plain": RFLAFRegressor(width, random_state=seed),
-        "rflaf, leverage": RFLAFRegressor(width, sampling="leverage", pool_size=1000, random_state=seed),
+        "rflaf, plain": RFLAFRegressor(width, random_state=seed, **_PAPER),
+        "rflaf, leverage": RFLAFRegressor(width, sampling="leverage", pool_size=1000, random_state=seed, **_PAPER),
+        "rflaf, refined": RFLAFRegressor(width, random_state=seed),
     }
 
 
@@ -136,7 +138,9 @@ def _fit(problem: Problem, model: Any, advance: Callable[[], None]) -> tuple[flo
 
 
 def _draw_errors(ax: Any, outcomes: list[Outcome]) -> None:
-    styles = zip(dict.fromkeys(outcome.scheme for outcome in outcomes), (GREY, BLUE, ORANGE), "s^o", strict=False)
+    styles = zip(
+        dict.fromkeys(outcome.scheme for outcome in outcomes), (GREY, BLUE, ORANGE, GREEN), "s^oD", strict=False
+    )
     for scheme, color, marker in styles:
         line = [outcome for outcome in outcomes if outcome.scheme == scheme]
         ax.plot([o.width for o in line], [o.error for o in line], marker=marker, color=color, label=scheme)
@@ -149,9 +153,8 @@ def _draw_errors(ax: Any, outcomes: list[Outcome]) -> None:
 
 def _draw_activation(ax: Any) -> None:
     problem, activation = known_activation(), wave
-    model = RFLAFRegressor(_KNOWN_WIDTH, n_basis=32, bandwidth=1.0, random_state=0).fit(
-        problem.X_train, problem.y_train
-    )
+    model = RFLAFRegressor(_KNOWN_WIDTH, n_basis=32, bandwidth=1.0, random_state=0, **_PAPER)
+    model.fit(problem.X_train, problem.y_train)
     display = ActivationDisplay.from_estimator(model, problem.X_train, ax=ax)
     scale, shift = np.polyfit(activation(display.z), display.value, 1)  # known up to scale and shift
     ax.plot(display.z, scale * activation(display.z) + shift, "--", color=ORANGE, lw=2, label="true activation")

@@ -32,3 +32,7 @@ class MissingExtraError(ImportError):
 
 class MemoryBudgetError(InvalidParameterError):
     """The memory a fit may use is too small for the smallest block it needs."""
+
+
+class OutlierWarning(UserWarning):
+    """Some targets were taken for outliers and weigh less in the fit."""

@@ -6,6 +6,7 @@ estimator is left as it was.
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Iterator
@@ -23,8 +24,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from .bases import Basis, make_basis
 from .bilinear import Search
 from .blocks import array_source
-from .errors import InvalidParameterError
+from .errors import InvalidParameterError, OutlierWarning
 from .executors import ThreadExecutor, resolve_n_jobs
+from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters
 from .spectral import Density, resolve_density
@@ -41,9 +43,11 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self,
         n_components: int | str = 100,
         *,
-        directions: str = "random",
+        directions: str = "refined",
         sampling: str = "plain",
-        activation: str = "shared",
+        activation: str | int = "per_component",
+        curves: bool | str = "auto",
+        outliers: str = "auto",
         basis: str | Basis = "bspline",
         n_basis: int = 16,
         pool_size: int | str = "auto",
@@ -65,6 +69,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.directions = directions
         self.sampling = sampling
         self.activation = activation
+        self.curves = curves
+        self.outliers = outliers
         self.basis = basis
         self.n_basis = n_basis
         self.pool_size = pool_size
@@ -94,10 +100,20 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         fixed = {"directions": "random", "sampling": "leverage", "activation": "shared"}
         return cls(n_components, pool_size=pool_size, basis=basis, **{**others, **fixed})
 
+    @classmethod
+    def convex(cls, n_components: int | str = 100, **others: Any) -> Self:
+        """Random directions chosen greedily from a pool, one activation a component: a convex problem, solved exactly.
+
+        >>> RFLAFRegressor.convex(30).sampling
+        'greedy'
+        """
+        return cls(n_components, **{**others, "directions": "random", "sampling": "greedy"})
+
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
 
-        ``sample_weight`` (n_samples,) multiplies the loss of each row; whole weights act as repeated rows.
+        ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
+        repeated rows; refined ones meet in other mini-batches then.
         """
         with _unchanged_on_error(self), _shown(self.verbose):
             spec = self._spec()
@@ -113,6 +129,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
                 result = train(array_source(X, y, weight), spec, rng, executor)
             self._accept(result, single_output=np.ndim(y) == 1)
+        if result.outliers is not None:
+            warnings.warn(str(result.outliers), OutlierWarning, stacklevel=2)
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the activation {self.stop_reason_.value}", ConvergenceWarning, stacklevel=2)
         return self
@@ -132,8 +150,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             tolerance=float(self.tolerance),
+            refined=self.directions == "refined",
+            curves=None if isinstance(self.curves, str) else bool(self.curves),
+            keep_outliers=self.outliers == "keep",
             sampling=self.sampling,
-            per_component=self.activation == "per_component",
+            per_component=self.activation != "shared",
+            n_shapes=None if isinstance(self.activation, str) else int(self.activation),
             pool_size=None if self.pool_size == "auto" else int(self.pool_size),
             basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
             density=resolve_density(self.density),
@@ -154,25 +176,31 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         )
 
     def _accept(self, result: FitResult, single_output: bool) -> None:
-        model = result.model
-        self.model_ = model
-        self.activation_ = model.activation
-        self.directions_ = model.directions.W
-        self.importance_ = model.directions.importance
-        self.coef_ = model.v[:, 0] if single_output else model.v.T
-        self.intercept_ = float(model.intercept[0]) if single_output else model.intercept
+        self._single_output = single_output
+        self._adopt(result.model)
         self.alpha_ = result.alpha
         self.bandwidth_ = result.bandwidth
-        self.n_components_ = model.n_components
-        self.objective_trace_ = result.activation.trace
-        self.n_iter_ = max(1, len(result.activation.trace) - 1)
-        self.stop_reason_ = result.activation.stop_reason
+        self.objective_trace_ = result.trace
+        self.n_iter_ = max(1, len(result.trace) - 1)
+        self.stop_reason_ = result.stop_reason
+        self.column_importance_ = result.column_importance
+        self.trials_ = result.trials
         self.solver_remedy_ = result.solution.factor.remedy
         self.selection_ = result.selection
         self.leverage_ = result.leverage
         self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
         self.effective_dimension_ = None if result.leverage is None else result.leverage.effective_dimension
-        self._single_output = single_output
+
+    def _adopt(self, model: RandomFeatureModel) -> None:
+        single = self._single_output
+        self.model_ = model
+        self.activation_ = model.activation
+        self.curves_ = model.curves
+        self.directions_ = model.directions.W
+        self.importance_ = model.directions.importance
+        self.coef_ = model.v[:, 0] if single else model.v.T
+        self.intercept_ = float(model.intercept[0]) if single else model.intercept
+        self.n_components_ = model.n_components
 
     @property
     def _n_features_out(self) -> int:
@@ -192,29 +220,40 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
 
 class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
-    """Regression by random features with a learned activation.
+    """Regression by small models of random directions and learned activations.
 
-    f(x) = b + sum_m q_m v_m sigma(w_m . x + b_m),    sigma(z) = sum_i a_i B_i(z)
+    f(x) = b + sum_m q_m v_m sigma_m(u_m(x)),    sigma_m(z) = sum_i a_mi B_i(z),    u_m(x) = b_m + w_m . x + curves
 
-    minimising 1/n sum_i w_i |y_i - f(x_i)|^2 + alpha S |v|^2 over a, v and b, for frozen random directions w_m. Inputs
-    are centred and scaled inside. Everything that is ``"auto"`` is chosen from the training rows, without a
-    validation set.
+    By default directions, column curves and activations are trained together, and what a user would have to tune is
+    chosen on rows held out inside ``fit`` (`directions="refined"`). `RFLAFRegressor.convex` keeps random directions,
+    chosen from a pool, and solves one convex problem; `RFLAFRegressor.paper` is Algorithm 1 of the paper. Inputs are
+    centred and scaled inside.
 
     Parameters
     ----------
     n_components : int or "auto", default=100
-        Width S: number of random directions drawn. Under leverage sampling duplicates are merged, so the fitted
-        width ``n_components_`` may be lower. "auto", under greedy selection, is the smallest width, up to 500, whose
-        cross-validation error is within ``tolerance`` of the lowest on the path.
-    directions : {"random"}, default="random"
-        Directions are drawn from ``density`` and frozen.
+        Width S: number of components. Under leverage sampling duplicates are merged, so the fitted width
+        ``n_components_`` may be lower. "auto" is the smallest width whose estimated error is within ``tolerance`` of
+        the lowest: by cross-validation on the path of greedy selection, up to 500; on the rows held out for refined
+        directions, up to 400.
+    directions : {"refined", "random"}, default="refined"
+        Train the directions, from a draw of ``density``; or draw and freeze them. With fewer than 200 rows none can be
+        held out, and up to 3,000 rows random directions are tried too: where they do better, the model is that of
+        ``RFLAFRegressor.convex``, of at most 100 components and a quarter as many as rows.
     sampling : {"plain", "leverage", "greedy"}, default="plain"
-        Draw the directions from p(w); or from a pool of ``pool_size`` of them in proportion to their ridge leverage
-        scores (Algorithm 1 of the paper); or choose from such a pool the components that lower the error most, one
-        after the other.
-    activation : {"shared", "per_component"}, default="shared"
-        One learned activation for all components, or one a component: a convex problem, solved at once, with a penalty
-        on the second differences of each activation.
+        For random directions: draw them from p(w); or from a pool of ``pool_size`` of them in proportion to their ridge
+        leverage scores (Algorithm 1 of the paper); or choose from such a pool the components that lower the error most,
+        one after the other.
+    activation : {"per_component", "shared"} or int, default="per_component"
+        One learned activation a component, one for all, or, for random directions, mixtures of a number of learned
+        shapes. For random directions one a component is a convex problem, solved at once, with a penalty on the second
+        differences of each activation.
+    curves : bool or "auto", default="auto"
+        Whether columns of a refined model bend: each enters a component through a line and a piecewise-linear curve.
+        "auto" takes what does better on the rows held out.
+    outliers : {"auto", "keep"}, default="auto"
+        Targets of a refined model that lie far from all others and that the columns do not explain weigh less, with a
+        warning; "keep" trusts every target.
     basis : {"bspline", "rbf"} or Basis, default="bspline"
         Basis of the activation over (-3, 3) in units of the typical spread of a projection.
     n_basis : int, default=16
@@ -228,8 +267,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
         projections a typical spread of one, and exactly one where every component has an activation of its own.
     alpha : float or "auto", default="auto"
-        Ridge parameter (lambda* of the paper), for an activation of mean square one. "auto" minimises generalised
-        cross-validation.
+        Penalty: of refined models on directions and curves, chosen on rows held out; else, and below 200 rows, the
+        ridge parameter (lambda* of the paper), for an activation of mean square one, chosen by its leave-one-out error.
     leverage_alpha : float or "auto", default="auto"
         lambda of the leverage scores; "auto" is 1 / sqrt(n_samples).
     leverage_rows : int or "all", default="all"
@@ -254,10 +293,13 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     Attributes
     ----------
     model_ : RandomFeatureModel
-        The fitted model, free of scikit-learn: ``decision``, ``features``, ``gradient``, ``describe``.
+        The fitted model, free of scikit-learn: ``decision``, ``features``, ``gradient``, ``deviation``, ``prune``.
     activation_ : Activation
         The learned activation, callable, with ``slope`` and ``standard_error``.
     directions_ : (n_features, n_components_), for raw inputs
+    curves_ : ColumnCurves, or None where no column bends
+    column_importance_ : (n_features,), how much every column moves the model, as shares that sum to one
+    trials_ : what was tried on the rows held out, the chosen recipe first; empty for random directions
     importance_ : (n_components_,), sqrt(p/q)
     coef_ : (n_components_,) or (n_outputs, n_components_), the output weights v
     intercept_ : float or (n_outputs,)
@@ -265,8 +307,9 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     n_components_ : width after merging duplicates
     leverage_, leverage_scores_, effective_dimension_ : of the pool; None unless sampling is by leverage
     selection_ : Selection, the nested path of greedy selection with its error at every width; else None
-    objective_trace_ : the objective after every step of the search; it never rises
-    n_iter_ : number of those steps, at least one
+    objective_trace_ : the objective after every step of the search for a shared activation, which never rises; the
+        mean loss of every epoch of refined directions
+    n_iter_ : number of those steps or epochs, at least one
     stop_reason_ : StopReason, whose value is advice
     solver_remedy_ : Remedy, what it took to solve the last system
     n_features_in_, feature_names_in_ : as everywhere in scikit-learn
@@ -283,11 +326,28 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     True
     """
 
-    def predict(self, X: Any) -> Array:
-        """f at rows ``X``: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``."""
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f at rows ``X``: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
+
+        With ``return_std``, also the standard deviation of a new observation at each row, of the same shape: the noise,
+        estimated on rows that were not fitted, and the posterior of the output weights.
+        """
         X = self._check_rows(X)
-        answer = self.model_.decision(X, self.n_jobs)
-        return answer[:, 0] if self._single_output else answer
+        answers = [self.model_.decision(X, self.n_jobs)]
+        if return_std:
+            answers.append(self.model_.deviation(X))
+        shaped = tuple(answer[:, 0] if self._single_output else answer for answer in answers)
+        return shaped if return_std else shaped[0]
+
+    def prune(self, n_components: int) -> Self:
+        """A fitted copy of ``n_components`` components, refitted from the sums of this fit, without data.
+
+        The components kept are nested: those of a narrower copy are among those of a wider one.
+        """
+        check_is_fitted(self)
+        pruned = copy.copy(self)
+        pruned._adopt(self.model_.prune(n_components))
+        return pruned
 
 
 class RandomActivationFeatures(_RandomFeatureEstimator):

@@ -1,4 +1,4 @@
-"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma(w_m . x + b_m).
+"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), where columns may bend.
 
 Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
 Prediction runs through one fused kernel in the dtype of the rows given; no (n_rows, n_components) array is formed.
@@ -7,7 +7,7 @@ Prediction runs through one fused kernel in the dtype of the rows given; no (n_r
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from .bases import Basis, Pieces
+from .curves import ColumnCurves
+from .errors import InvalidParameterError
 from .executors import resolve_n_jobs
-from .features import FeatureMap, Predictor, compile_map, pack
+from .features import (
+    CurvedMap,
+    CurvedPredictor,
+    FeatureMap,
+    Predictor,
+    compile_curved_map,
+    compile_map,
+    pack,
+    pack_curved,
+)
+from .last_layer import LastLayer
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -67,16 +79,29 @@ class Activation:
         """Cubic pieces and coefficients for the kernels; the error is below ``tolerance`` of the sup norm."""
         return self.basis.pieces(self.coefficients, tolerance), self.coefficients
 
+    def take(self, components: Array) -> Activation:
+        """The activations of some of the components; itself where it is shared."""
+        return self if self.coefficients.shape[0] == 1 else replace(self, coefficients=self.coefficients[components])
+
+
+_Map = FeatureMap | CurvedMap
+_Predictor = Predictor | CurvedPredictor
+
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatureModel:
-    """Directions, activation, output weights ``v`` (n_components, n_outputs) and intercept (n_outputs,)."""
+    """Directions, activation, output weights ``v`` (n_components, n_outputs) and intercept (n_outputs,).
+
+    ``curves`` bend the columns of a refined model; ``last_layer`` are the sums behind ``v``.
+    """
 
     directions: Directions
     activation: Activation
     v: Array
     intercept: Array
-    _compiled: dict[np.dtype[Any], tuple[FeatureMap, Predictor]] = field(default_factory=dict, init=False, repr=False)
+    curves: ColumnCurves | None = None
+    last_layer: LastLayer | None = None
+    _compiled: dict[np.dtype[Any], tuple[_Map, _Predictor]] = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_compiled": {}}
@@ -124,10 +149,80 @@ class RandomFeatureModel:
         directions = self.directions
         out = np.empty((X.shape[0], self.n_outputs, self.n_features))
         for start in range(0, X.shape[0], _BLOCK_ROWS):
-            u = X[start : start + _BLOCK_ROWS] @ directions.W + directions.offset
+            rows = X[start : start + _BLOCK_ROWS]
+            u = rows @ directions.W + directions.offset
+            if self.curves is not None:
+                u = u + self.curves(rows)
             slopes = self._slopes(u) * directions.importance
-            out[start : start + _BLOCK_ROWS] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
+            block = out[start : start + _BLOCK_ROWS]
+            block[...] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
+            if self.curves is not None:
+                bends = np.einsum("rm,mo,rcm->roc", slopes, self.v, self.curves.slopes(rows), optimize=True)
+                block[:, :, self.curves.knots.columns] += bends
         return out
+
+    def column_importance(self, X: Array) -> Array:
+        """How much every column moves the model over rows ``X``: (n_features,), shares that sum to one.
+
+        The spread of a column's part of a component's input, as a share of the whole input's, times the spread of
+        that component's part of f; root of the sum of squares over components and outputs.
+        """
+        rows = np.asarray(X, np.float64)
+        directions = self.directions
+        u = rows @ directions.W + directions.offset
+        parts = np.std(rows, axis=0)[:, None] * np.abs(directions.W)
+        if self.curves is not None:
+            u += self.curves(rows)
+            for curve, column in enumerate(self.curves.knots.columns):
+                parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
+        z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
+        amplitude = z * np.sqrt(np.sum(self.v**2, axis=1))
+        spread = np.std(u, axis=0)
+        share = np.sqrt(np.sum((parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0)) ** 2, axis=1))
+        total = share.sum()
+        return np.asarray(share / total if total > 0 else share)
+
+    def deviation(self, X: Any) -> Array:
+        """Standard deviation of a new observation at rows ``X``: (n_rows, n_outputs).
+
+        From the ridge posterior of the output weights and the estimated noise; see `LastLayer`.
+        """
+        if self.last_layer is None:
+            raise ValueError("this model was made without the sums of its last layer")
+        feature_map, _ = self._compile(X.dtype)
+        importance = self.directions.importance[:, None]
+        out = np.empty((X.shape[0], self.n_outputs))
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
+            out[start : start + _BLOCK_ROWS] = np.sqrt(self.last_layer.variance(z * importance))
+        return out
+
+    def prune(self, n_components: int) -> RandomFeatureModel:
+        """The model of the ``n_components`` components that serve best together, refitted without data.
+
+        Components are kept in the order of greedy selection on the sums of the last layer, so narrower models are
+        nested in wider ones.
+        """
+        if self.last_layer is None:
+            raise ValueError("this model was made without the sums of its last layer")
+        if not 1 <= n_components <= self.n_components:
+            raise InvalidParameterError(
+                f"n_components must be between 1 and the model's {self.n_components}",
+                n_components,
+                "Fit a wider model.",
+            )
+        kept = self.last_layer.path.order[:n_components]
+        last_layer = self.last_layer.take(kept)
+        solution = last_layer.solve()
+        return RandomFeatureModel(
+            self.directions.take(kept),
+            self.activation.take(kept),
+            solution.v,
+            solution.intercept,
+            None if self.curves is None else self.curves.take(kept),
+            last_layer,
+        )
 
     def describe(self) -> dict[str, Any]:
         """What the model is, in plain values."""
@@ -139,22 +234,28 @@ class RandomFeatureModel:
             "basis": type(self.activation.basis).__name__,
             "n_basis": self.activation.basis.n_basis,
             "interval": tuple(self.activation.basis.interval),
+            "curved_columns": 0 if self.curves is None else self.curves.knots.n_curves,
         }
 
     def _slopes(self, u: Array) -> Array:
         slopes = self.activation.basis.slopes(u)
         return np.einsum("rmi,mi->rm", slopes, np.broadcast_to(self.activation.coefficients, slopes.shape[1:]))
 
-    def _compile(self, dtype: np.dtype[Any]) -> tuple[FeatureMap, Predictor]:
+    def _compile(self, dtype: np.dtype[Any]) -> tuple[_Map, _Predictor]:
         compiled = self._compiled.get(dtype)
         if compiled is None:
-            pieces, coefficients = self.activation.compile()
-            feature_map = compile_map(self.directions, pieces, coefficients, dtype)
+            pieces, a = self.activation.compile()
             weights = self.directions.importance[:, None] * self.v
-            compiled = self._compiled[dtype] = (feature_map, pack(feature_map, weights, self.intercept))
+            if self.curves is None:
+                plain = compile_map(self.directions, pieces, a, dtype)
+                compiled = plain, pack(plain, weights, self.intercept)
+            else:
+                curved = compile_curved_map(self.directions, self.curves, pieces, a, dtype)
+                compiled = curved, pack_curved(curved, weights, self.intercept)
+            self._compiled[dtype] = compiled
         return compiled
 
-    def _decision_by_blocks(self, X: Any, feature_map: FeatureMap) -> Array:
+    def _decision_by_blocks(self, X: Any, feature_map: _Map) -> Array:
         out = np.empty((X.shape[0], self.n_outputs), X.dtype)
         weights = (self.directions.importance[:, None] * self.v).astype(X.dtype)
         for start in range(0, X.shape[0], _BLOCK_ROWS):
@@ -164,7 +265,7 @@ class RandomFeatureModel:
         return out
 
 
-def _predict_in_threads(predictor: Predictor, X: Array, out: Array, n_threads: int) -> None:
+def _predict_in_threads(predictor: _Predictor, X: Array, out: Array, n_threads: int) -> None:
     """Threads own disjoint ranges of rows; a row's result does not depend on where a range begins."""
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
     with ThreadPoolExecutor(n_threads) as pool:

@@ -12,4 +12,5 @@ class StopReason(Enum):
     ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
     ROUNDING = "converged to rounding: no step lowers the objective any more"
     NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
+    TRAINED = "trained: directions, curves and activations together, for a fixed number of epochs"
     CONVEX = "solved: one convex problem, no search"

@@ -65,9 +65,15 @@ _LAMBDA = "'auto' is 1 / sqrt(n_samples), as in the paper."
 _RULES: dict[str, Rule] = {
     "n_components": (_or_word("auto", _is_count), _AUTO_COUNT, "100 is a good start."),
     "tolerance": (_is_non_negative, "must be a number, at least zero", "The default is 0.01."),
-    "directions": _one_of("random"),
+    "directions": _one_of("refined", "random"),
+    "curves": (_or_word("auto", _is_flag), "must be 'auto', True or False", "Use 'auto'."),
+    "outliers": _one_of("auto", "keep"),
     "sampling": _one_of("plain", "leverage", "greedy"),
-    "activation": _one_of("shared", "per_component"),
+    "activation": (
+        lambda value: _is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
+        "must be 'per_component', 'shared' or a number of shapes, at least 1",
+        "Use 'per_component'.",
+    ),
     "pool_size": (_or_word("auto", _is_count), _AUTO_COUNT, "Use 'auto'."),
     "bandwidth": (_or_word("auto", _is_positive), _AUTO_POSITIVE, "Use 'auto'."),
     "alpha": (_or_word("auto", _is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
@@ -92,9 +98,23 @@ def check_parameters(estimator: Any) -> None:
         value = getattr(estimator, name)
         if not holds(value):
             raise InvalidParameterError(f"{name} {rule}", value, remedy)
-    if estimator.n_components == "auto" and estimator.sampling != "greedy":
+    refined = estimator.directions == "refined"
+    if refined and estimator.sampling != "plain":
         raise InvalidParameterError(
-            "n_components='auto' needs sampling='greedy', whose path tells the error at every width",
+            "directions='refined' starts from a plain draw: sampling must be 'plain'",
+            estimator.sampling,
+            f"Set directions='random' for sampling={estimator.sampling!r}.",
+        )
+    if refined and not isinstance(estimator.activation, str):
+        raise InvalidParameterError(
+            "a number of shapes as activation needs directions='random'",
+            estimator.activation,
+            "Set directions='random', or activation='per_component'.",
+        )
+    if estimator.n_components == "auto" and not refined and estimator.sampling != "greedy":
+        raise InvalidParameterError(
+            "n_components='auto' needs sampling='greedy', whose path tells the error at every width,"
+            " or directions='refined'",
             estimator.sampling,
             "Set sampling='greedy' or give a number.",
         )

@@ -7,17 +7,20 @@ Every step adds the component that lowers the squared error most, all the weight
 A pivoted partial Cholesky factorisation of the pool's Gram matrix gives every r_j and d_j from those of the step
 before, so the whole path costs O(pool_size S^2) and no pass over the rows. The path is nested: the first k
 components are the selection of width k, and its generalised cross-validation error is known at every k.
+
+Only the columns of the Gram matrix that belong to components kept are ever needed. So for a pool too large for its
+matrix, `FeaturePool` keeps the features of a sample of rows and makes a column when it is asked for.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_equations import NormalEquations
+from .normal_equations import NormalEquations, RidgeSystem
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
@@ -43,6 +46,119 @@ class Selection:
         """The smallest width, at least one, whose cross-validation is within ``tolerance`` of the lowest."""
         return max(1, int(np.argmax(self.gcv <= self.gcv.min() * (1 + tolerance))))
 
+    def at_least_one(self) -> Selection:
+        """The path itself, or that of the first component where no component is of any use."""
+        if self.order.size:
+            return self
+        return Selection(np.zeros(1, np.intp), np.repeat(self.errors, 2), np.repeat(self.gcv, 2))
+
+
+class Pool(Protocol):
+    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted."""
+
+    @property
+    def c(self) -> Array:
+        """Mean products with y, (pool_size, n_outputs)."""
+        ...
+
+    @property
+    def y_square(self) -> Array:
+        """Mean squares of y, (n_outputs,)."""
+        ...
+
+    @property
+    def z_mean(self) -> Array:
+        """Means of the features, (pool_size,)."""
+        ...
+
+    @property
+    def length(self) -> Array:
+        """Mean squares of the features, (pool_size,)."""
+        ...
+
+    @property
+    def count(self) -> float:
+        """Number of observations."""
+        ...
+
+    @property
+    def precision(self) -> float:
+        """Relative rounding of the means."""
+        ...
+
+    def column(self, j: int) -> Array:
+        """Mean products of feature j with all features, (pool_size,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class GramPool:
+    """A pool given by its Gram matrix."""
+
+    system: RidgeSystem
+
+    @property
+    def c(self) -> Array:
+        return self.system.c
+
+    @property
+    def y_square(self) -> Array:
+        return self.system.y_square
+
+    @property
+    def z_mean(self) -> Array:
+        return self.system.z_mean
+
+    @property
+    def precision(self) -> float:
+        return self.system.precision
+
+    @property
+    def length(self) -> Array:
+        return np.diagonal(self.system.G)
+
+    @property
+    def count(self) -> float:
+        return self.system.count
+
+    def column(self, j: int) -> Array:
+        return np.asarray(self.system.G[:, j])
+
+
+@dataclass(frozen=True)
+class FeaturePool:
+    """A pool given by features ``Z`` (pool_size, n_rows), centred and weighted so that rows sum to means."""
+
+    Z: Array
+    c: Array
+    y_square: Array
+    z_mean: Array
+    count: float
+
+    @property
+    def precision(self) -> float:
+        return float(np.finfo(self.Z.dtype).eps)
+
+    @property
+    def length(self) -> Array:
+        return np.einsum("jr,jr->j", self.Z, self.Z, dtype=np.float64)
+
+    def column(self, j: int) -> Array:
+        return (self.Z @ self.Z[j]).astype(np.float64)
+
+
+def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool) -> FeaturePool:
+    """The pool of features ``Z`` (pool_size, n_rows), which is overwritten, and targets ``y`` (n_rows, n_outputs)."""
+    w = np.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
+    share = w / w.sum()
+    z_mean = (Z @ share.astype(Z.dtype)).astype(np.float64) if intercept else np.zeros(Z.shape[0])
+    y = y - share @ y if intercept else y
+    root = np.sqrt(share)
+    Z -= z_mean[:, None].astype(Z.dtype)
+    Z *= root.astype(Z.dtype)
+    c = (Z @ (root[:, None] * y).astype(Z.dtype)).astype(np.float64)
+    return FeaturePool(Z, c, share @ y**2, z_mean, float(np.count_nonzero(w)))
+
 
 def select_greedily(
     equations: NormalEquations, n_components: int, ridge: float = 0.0, intercept: bool = True
@@ -54,14 +170,18 @@ def select_greedily(
     >>> select_greedily(NormalEquations.from_design(design, 1), 2, intercept=False).order
     array([1, 0])
     """
-    system = equations.system(intercept)
-    pool_size = system.G.shape[0]
-    length = np.diagonal(system.G) + ridge
-    least = max(_LEAST_LENGTH, _ROUNDINGS * system.precision) * (length + system.z_mean**2)
-    left, residual = length.copy(), system.c.copy()
+    return select_from(GramPool(equations.system(intercept)), n_components, ridge, intercept)
+
+
+def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bool = True) -> Selection:
+    """`select_greedily` for any pool."""
+    length = pool.length + ridge
+    pool_size = length.size
+    least = max(_LEAST_LENGTH, _ROUNDINGS * pool.precision) * (length + pool.z_mean**2)
+    left, residual = length.copy(), pool.c.copy()
     factor = np.zeros((pool_size, min(n_components, pool_size)))
     order: list[int] = []
-    errors = [float(system.y_square.sum())]
+    errors = [float(pool.y_square.sum())]
     for k in range(factor.shape[1]):
         usable = left > least
         usable[order] = False
@@ -69,7 +189,7 @@ def select_greedily(
             break
         gain = np.where(usable, np.sum(residual**2, axis=1) / np.where(usable, left, 1.0), -1.0)
         j = int(np.argmax(gain))
-        column = system.G[:, j] - factor[:, :k] @ factor[j, :k]
+        column = pool.column(j) - factor[:, :k] @ factor[j, :k]
         column[j] += ridge
         column /= np.sqrt(left[j])
         factor[:, k] = column
@@ -77,7 +197,7 @@ def select_greedily(
         left -= column**2
         order.append(j)
         errors.append(max(errors[-1] - float(gain[j]), 0.0))
-    return Selection(np.array(order, dtype=np.intp), np.array(errors), _gcv(np.array(errors), system.count, intercept))
+    return Selection(np.array(order, dtype=np.intp), np.array(errors), _gcv(np.array(errors), pool.count, intercept))
 
 
 def _gcv(errors: Array, count: float, intercept: bool) -> Array:

@@ -8,7 +8,7 @@ model whatever the number of threads; another block size changes the sums only b
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,22 @@ from numpy.typing import NDArray
 
 from .bases import Basis, BSplineBasis
 from .bilinear import Search, SharedActivation, learn_shared_activation
-from .blocks import Block, BlockSource, Scratch, StandardisedTargets, plan_rows
-from .convex import ComponentActivations, expand, solve_per_component
+from .blocks import ArraySource, Block, BlockSource, Scratch, StandardisedTargets, plan_rows
+from .convex import ComponentActivations, expand, solve_per_component, solve_shapes
+from .encoding import Streamed, encode, read
 from .errors import InvalidParameterError
 from .executors import Executor
-from .features import FeatureMap, RowFeatures, compile_map, sum_equations
+from .features import FeatureMap, RowFeatures, compile_curved_map, compile_map, sum_equations, sum_robust_equations
+from .last_layer import LastLayer, unscale
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
+from .outcomes import StopReason
+from .recipes import BENT, EITHER, STRAIGHT, Hunt, Outliers, Trial, choose_width, find_outliers, hold_out, search
+from .refine import Refined, Shape, begin, fold
+from .refine import train as train_refined
 from .scaling import ColumnMoments, TableMoments, measure
-from .selection import Selection, select_greedily
+from .selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
 from .spectral import Density, Directions, Gaussian, draw
 
 Array = NDArray[Any]
@@ -34,10 +40,18 @@ _BANDWIDTH_ROWS = 2000
 _BLOCK_MEMORY = 2**28
 _LARGEST_POOL = 5000
 _GREEDY_POOL = 3000
-_GREEDY_ROWS = 12_000
+_GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
+_LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
+_POOL_MEMORY = 2**30
 _LARGEST_AUTO_WIDTH = 500
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _LEAVE_ONE_OUT_ROWS = 8000
+_SEARCH_ROWS = 20_000
+_FIRST_WIDTH = 100
+_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
+_FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
+_ENCODED_MEMORY = 2**31
+LEAST_REFINED_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +62,12 @@ class FitSpec:
     ----------
     n_components : S, the number of components drawn; None for the smallest width on the greedy path whose
         cross-validation is within ``tolerance`` of the lowest
+    refined : train the directions too, from a plain draw
+    curves : whether columns of a refined model bend; None for what does better on rows held out
+    keep_outliers : trust every target; else those far from all others and from the fit weigh less
     sampling : "plain", "leverage" or "greedy"
     per_component : one activation a component, instead of one shared by all
+    n_shapes : shapes the activations of the components are mixtures of; None for any
     pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
         sampling, and for 3000 or twice S under greedy selection
     basis, density : where the activation lives, and p(w)
@@ -65,8 +83,12 @@ class FitSpec:
 
     n_components: int | None = 100
     tolerance: float = 0.01
+    refined: bool = False
+    curves: bool | None = None
+    keep_outliers: bool = False
     sampling: str = "plain"
     per_component: bool = False
+    n_shapes: int | None = None
     pool_size: int | None = None
     basis: Basis = field(default_factory=BSplineBasis)
     density: Density = field(default_factory=Gaussian)
@@ -90,6 +112,15 @@ class FitSpec:
         return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
 
     @property
+    def lazy(self) -> bool:
+        """Whether greedy selection keeps the features of a sample instead of the pool's Gram matrix.
+
+        That takes less memory for a large pool and less time where few components are kept.
+        """
+        large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
+        return self.sampling == "greedy" and large
+
+    @property
     def most_components(self) -> int:
         """The width, or the largest that may be chosen."""
         return _LARGEST_AUTO_WIDTH if self.n_components is None else self.n_components
@@ -101,24 +132,45 @@ class FitResult:
 
     model: RandomFeatureModel
     solution: RidgeSolution
-    equations: NormalEquations
     alpha: float
     bandwidth: float
-    activation: SharedActivation | ComponentActivations
-    leverage: Leverage | None
-    selection: Selection | None
+    trace: Array
+    stop_reason: StopReason
+    column_importance: Array
+    leverage: Leverage | None = None
+    selection: Selection | None = None
+    trials: tuple[Trial, ...] = ()
+    outliers: Outliers | None = None
 
 
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
-    """Algorithm 1, lines 1 to 6, for the squared loss; plain sampling is lines 1 and 6.
-
-    Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
-    """
+    """A model of the rows: refined directions, or random ones by Algorithm 1."""
     source = _plan(source, spec)
     moments = _measure(source, executor)
     centre, scale = _target_scale(moments.y, spec.intercept)
     source = StandardisedTargets(source, centre, scale)
+    if not spec.refined:
+        return _sample(source, moments, centre, scale, spec, rng, executor)
+    n_rows = _count_used(source, executor)
+    if n_rows < LEAST_REFINED_ROWS:
+        _log.info("too few rows to hold some out: random directions, chosen greedily")
+        return _sample(source, moments, centre, scale, _for_few_rows(spec, n_rows), rng, executor)
+    return _refine(source, n_rows, moments, centre, scale, spec, rng, executor)
 
+
+def _sample(
+    source: BlockSource,
+    moments: TableMoments,
+    centre: Array,
+    scale: Array,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> FitResult:
+    """Algorithm 1, lines 1 to 6, for the squared loss; plain sampling is lines 1 and 6.
+
+    Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
+    """
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.X.scale)
     bandwidth, directions = _scale(source, pool, spec, rng)
@@ -148,10 +200,123 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
         fitted = _fit_per_component(source, directions, spec, rng, executor)
     else:
         fitted = _fit_shared(source, directions, spec, rng, executor, start)
-    model = _unscale(directions, fitted, centre, scale)
+    model = _unscale(directions, fitted, centre, scale, spec.intercept)
     alpha = fitted.solution.ridge / directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
-    return FitResult(model, fitted.solution, fitted.equations, alpha, bandwidth, fitted.learned, leverage, selection)
+    learned = fitted.learned
+    importance = _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng))
+    return FitResult(
+        model, fitted.solution, alpha, bandwidth, learned.trace, learned.stop_reason, importance, leverage, selection
+    )
+
+
+def _count_used(source: BlockSource, executor: Executor) -> int:
+    """Number of rows whose weight is not zero."""
+
+    def one(block: Block, scratch: Scratch) -> Array:
+        return np.array([block.n_rows if block.weight is None else np.count_nonzero(block.weight)])
+
+    return int(executor.reduce(source, one)[0])
+
+
+def _refine(
+    source: BlockSource,
+    n_rows: int,
+    moments: TableMoments,
+    centre: Array,
+    scale: Array,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> FitResult:
+    """Directions, curves and activations trained together, then the output weights as a ridge on all rows."""
+    mean_weight = moments.X.weight / n_rows
+    to_search = source.sample(_SEARCH_ROWS, rng)
+    sample = read(to_search, range(len(to_search)), mean_weight)
+    hunt = hold_out(sample, moments.X.mean, moments.X.scale, rng)
+    shape = Shape(spec.n_components or _FIRST_WIDTH, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
+    plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
+    if spec.alpha is not None:
+        plan = plan.with_alpha(spec.alpha)
+    trials = search(hunt, shape, plan, executor)
+    outliers = None if spec.keep_outliers else find_outliers(hunt, trials[0])
+    if outliers is not None:
+        _log.info("%s", outliers)
+        shape = replace(shape, delta=outliers.delta)
+        trials = search(hunt, shape, plan, executor)
+    if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
+        chosen = _for_few_rows(spec, n_rows)
+        if _convex_error(hunt, chosen, rng, executor) < trials[0].error:
+            _log.info("refined: random directions, chosen greedily, do better on the rows held out")
+            result = _sample(source, moments, centre, scale, chosen, rng, executor)
+            return replace(result, trials=tuple(trials))
+    if spec.n_components is None:
+        trials = choose_width(hunt, shape, trials[0], spec.tolerance, executor)
+    best = trials[0]
+    shape = replace(shape, n_components=best.width)
+
+    encoding = encode(sample, moments.X.mean, moments.X.scale, best.recipe.nodes)
+    chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
+    rows, _ = chunks[0]
+    trainer = begin(encoding, rows, sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
+    trace = train_refined(trainer, chunks, n_rows, rng)
+    _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
+
+    refined = fold(trainer)
+    features = _compile_refined(refined, spec, source)
+    equations = sum_robust_equations(source, features, refined.V, shape.delta, executor)
+    system = equations.system(spec.intercept)
+    ones = refined.directions.importance
+    solution = system.solve(_ridge(source, features, ones, ones.size, system, replace(spec, alpha=None), rng, executor))
+    squares = np.minimum(np.abs(best.residual.astype(np.float64)), shape.delta) ** 2
+    noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out])
+    model = RandomFeatureModel(
+        refined.directions,
+        Activation(spec.basis, refined.a),
+        solution.v * scale,
+        centre + scale * solution.intercept,
+        refined.curves,
+        LastLayer(unscale(equations, centre, scale), solution.ridge, noise * scale**2, spec.intercept),
+    )
+    return FitResult(
+        model,
+        solution,
+        best.recipe.alpha,
+        1.0 if spec.bandwidth is None else spec.bandwidth,
+        trace,
+        StopReason.TRAINED if scale.any() else StopReason.NOTHING_TO_LEARN,
+        _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng)),
+        trials=tuple(trials),
+        outliers=outliers,
+    )
+
+
+def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
+    """Random directions chosen greedily, and no wider than few rows can tell apart."""
+    most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
+    width = None if spec.n_components is None else min(spec.n_components, most)
+    return replace(spec, refined=False, sampling="greedy", n_components=width)
+
+
+def _convex_error(hunt: Hunt, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
+    """Error of the convex model on the rows a hunt holds out."""
+    table, residuals = hunt.table, []
+    for kept, held_out in hunt.splits:
+        part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
+        moments = _measure(part, executor)
+        centre, scale = np.zeros(part.n_outputs), np.ones(part.n_outputs)
+        model = _sample(part, moments, centre, scale, spec, rng, executor).model
+        residuals.append(table.y[held_out] - model.decision(table.X[held_out]))
+    error = hunt.loss(np.concatenate(residuals))
+    _log.info("hold-out error %.5g: random directions, chosen greedily", error)
+    return error
+
+
+def _compile_refined(refined: Refined, spec: FitSpec, source: BlockSource) -> RowFeatures:
+    pieces = spec.basis.pieces(refined.a)
+    if refined.curves is None:
+        return compile_map(refined.directions, pieces, refined.a, source.dtype)
+    return compile_curved_map(refined.directions, refined.curves, pieces, refined.a, source.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +329,7 @@ class _Fitted:
     learned: SharedActivation | ComponentActivations
     equations: NormalEquations
     solution: RidgeSolution
+    noise: Array
 
 
 def _fit_shared(
@@ -182,7 +348,8 @@ def _fit_shared(
     ridge = _ridge(source, features, directions.importance, directions.n_draws, system, spec, rng, executor)
     solution = system.solve(ridge)
     activation = Activation(spec.basis, learned.a[None], learned.covariance)
-    return _Fitted(activation, solution.v, solution.intercept, learned, equations, solution)
+    noise = _noise(system, solution, spec)
+    return _Fitted(activation, solution.v, solution.intercept, learned, equations, solution, noise)
 
 
 def _fit_per_component(
@@ -194,15 +361,20 @@ def _fit_per_component(
     system = equations.system(spec.intercept)
     ridge = _ridge(source, features, importance, directions.n_draws, system, spec, rng, executor)
     solution = system.solve(ridge)
-    learned = solve_per_component(equations, solution, features.T, spec.intercept)
+    if spec.n_shapes is None:
+        learned = solve_per_component(equations, solution, features.T, spec.intercept)
+    else:
+        learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
     activation = Activation(spec.basis, learned.a)
-    return _Fitted(activation, learned.v, learned.intercept, learned, equations, solution)
+    noise = _noise(system, solution, spec)
+    return _Fitted(activation, learned.v, learned.intercept, learned, learned.equations, solution, noise)
 
 
 def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
     """Cut the rows into blocks that fit the memory: the design of a block and its sums."""
-    width = spec.most_components * (spec.basis.n_basis if spec.per_component else 1)
-    n_columns = max(spec.n_pool, width) + 1 + source.n_outputs
+    expanded = spec.per_component and not spec.refined
+    width = spec.most_components * (spec.basis.n_basis if expanded else 1)
+    n_columns = (width if spec.lazy else max(spec.n_pool, width)) + 1 + source.n_outputs
     itemsize = source.dtype.itemsize
     row_bytes = itemsize * (n_columns + source.n_features)
     sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
@@ -295,13 +467,32 @@ def _select(
     executor: Executor,
 ) -> Selection:
     """Greedy selection from the pool's sums over a sample of rows; at least one component is kept."""
-    sample = source.sample(_GREEDY_ROWS, rng)
-    equations = sum_equations(sample, _compile(pool, activation, spec, source), executor)
-    ridge = _GREEDY_RIDGE * equations.mean_square
-    selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
-    if selection.order.size:
-        return selection
-    return Selection(np.zeros(1, np.intp), np.repeat(selection.errors, 2), np.repeat(selection.gcv, 2))
+    features = _compile(pool, activation, spec, source)
+    if not spec.lazy:
+        equations = sum_equations(source.sample(_GREEDY_ROWS, rng), features, executor)
+        ridge = _GREEDY_RIDGE * equations.mean_square
+        selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
+    else:
+        row_bytes = features.dtype.itemsize * spec.n_pool
+        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
+        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
+        ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
+        selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
+    return selection.at_least_one()
+
+
+def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool) -> FeaturePool:
+    """The features of a sample of rows."""
+    Z = np.empty((features.n_components, sample.n_samples), features.dtype)
+    blocks = [sample[i] for i in range(len(sample))]
+    first = 0
+    for block in blocks:
+        last = first + block.n_rows
+        Z[:, first:last] = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
+        first = last
+    weights = [block.weight for block in blocks if block.weight is not None]
+    y = np.concatenate([block.y for block in blocks]).astype(np.float64)
+    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept)
 
 
 def _ridge(
@@ -334,6 +525,27 @@ def _ridge(
     return float(ridges[np.argmin(error)])
 
 
-def _unscale(directions: Directions, fitted: _Fitted, centre: Array, scale: Array) -> RandomFeatureModel:
+def _noise(system: RidgeSystem, solution: RidgeSolution, spec: FitSpec) -> Array:
+    """Variance of the noise by output: generalised cross-validation of the fit."""
+    if spec.alpha is None:
+        spent = float(system.spectrum.degrees_of_freedom(np.array([solution.ridge]))[0])
+    else:
+        spent = solution.factor.degrees_of_freedom
+    left = max(1 - (spent + system.n_intercepts) / system.count, 1 / system.count)
+    return solution.mean_residual / left**2
+
+
+def _unscale(
+    directions: Directions, fitted: _Fitted, centre: Array, scale: Array, intercept: bool
+) -> RandomFeatureModel:
     """Undo the scaling of the targets: it is folded into the output weights and the intercept."""
-    return RandomFeatureModel(directions, fitted.activation, fitted.v * scale, centre + scale * fitted.intercept)
+    equations = unscale(fitted.equations, centre, scale)
+    last_layer = LastLayer(equations, fitted.solution.ridge, fitted.noise * scale**2, intercept)
+    return RandomFeatureModel(
+        directions, fitted.activation, fitted.v * scale, centre + scale * fitted.intercept, None, last_layer
+    )
+
+
+def _column_importance(model: RandomFeatureModel, sample: BlockSource) -> Array:
+    """How much every column moves the model over the rows of a sample, as shares (n_features,) that sum to one."""
+    return model.column_importance(read(sample, range(len(sample)), 1.0).X)

@@ -1,0 +1,160 @@
+"""How rows become what the loops of refined models read: straight columns standardised, bent ones as cells.
+
+A row finds its cell in a column once, before training; every epoch then reads a number and a fraction. Encoded
+rows take about as much memory as the rows themselves; where they do not fit, they are encoded again chunk by
+chunk in every epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from . import _curve_kernels
+from ._refine_kernels import Rows
+from .blocks import BlockSource
+from .curves import Knots, no_knots, one_over_gaps, place_knots
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one."""
+
+    X: Array
+    y: Array
+    weight: Array
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+
+def read(source: BlockSource, blocks: range, mean_weight: float) -> Table:
+    """Blocks of a source as one table; rows of weight zero are left out."""
+    parts = [source[i] for i in blocks]
+    X = np.concatenate([part.X.toarray() if sp.issparse(part.X) else part.X for part in parts])
+    y = np.concatenate([part.y for part in parts])
+    if parts[0].weight is None:
+        return Table(X, y, np.ones(X.shape[0]))
+    weight = np.concatenate([part.weight for part in parts if part.weight is not None]).astype(np.float64)
+    used = weight > 0
+    return Table(X[used], y[used], weight[used] / mean_weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How rows become what the compiled loops read.
+
+    Linear columns come first, as (x - mean) / scale; columns that bend as a cell and a fraction each.
+
+    Attributes
+    ----------
+    mean, scale : (n_features,); a scale of zero leaves a column out
+    knots : of the columns that bend
+    """
+
+    mean: Array
+    scale: Array
+    knots: Knots
+
+    @property
+    def linear(self) -> Array:
+        """Numbers of the columns that do not bend."""
+        bends = np.zeros(self.scale.size, bool)
+        bends[self.knots.columns] = True
+        return np.flatnonzero((self.scale > 0) & ~bends)
+
+    @property
+    def columns(self) -> Array:
+        """All columns in use, those that bend last."""
+        return np.concatenate([self.linear, self.knots.columns])
+
+    def standardise(self, X: Array, columns: Array) -> Array:
+        return (X[:, columns] - self.mean[columns]) / self.scale[columns]
+
+    def rows(self, X: Array, y: Array, weight: Array) -> Rows:
+        """Rows ``X`` (n, n_features), ``y`` (n, n_outputs) and ``weight`` (n,) as the loops read them."""
+        shape = (X.shape[0], self.knots.n_curves)
+        cells, fractions = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        if self.knots.n_curves:
+            bent = np.ascontiguousarray(X[:, self.knots.columns], np.float64)
+            within = np.arange(self.knots.n_curves)
+            gaps = np.concatenate([one_over_gaps(self.knots.of(curve)) for curve in range(within.size)])
+            _curve_kernels.locate_within(bent, within, self.knots.nodes, gaps, self.knots.start, cells, fractions)
+        x = np.ascontiguousarray(self.standardise(X, self.linear), np.float32)
+        return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
+
+
+def encode(table: Table, mean: Array, scale: Array, nodes: int) -> Encoding:
+    """Where the columns of a table bend, and how they are scaled.
+
+    A column of two values is scaled by their distance, any other by its standard deviation.
+    """
+    varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has nothing to bend
+    knots = place_knots(varying, nodes) if nodes else no_knots()
+    low, high = table.X.min(axis=0), table.X.max(axis=0)
+    two = ((low == table.X) | (high == table.X)).all(axis=0)
+    scale = np.where(two & (scale > 0) & (high > low), high.astype(np.float64) - low, scale)
+    return Encoding(mean, scale, knots)
+
+
+class Chunks(Protocol):
+    """Encoded rows, as many at a time as fit in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        """Rows, and the index of those to use."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """One chunk: some of the rows of an encoded table."""
+
+    rows: Rows
+    index: Array
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        return self.rows, self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """All rows of a source, encoded as many blocks at a time as ``memory`` holds; kept where one chunk holds them."""
+
+    source: BlockSource
+    encoding: Encoding
+    mean_weight: float
+    memory: int
+    _kept: dict[int, tuple[Rows, Array]] = field(default_factory=dict)
+
+    @property
+    def _blocks(self) -> int:
+        """Blocks in a chunk."""
+        source = self.source
+        row_bytes = (8 + source.dtype.itemsize) * source.n_features + 8 * source.n_outputs + 16
+        a_block = row_bytes * -(-source.n_samples // len(source))
+        return max(1, min(len(source), self.memory // a_block))
+
+    def __len__(self) -> int:
+        return -(-len(self.source) // self._blocks)
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        if i in self._kept:
+            return self._kept[i]
+        blocks = range(i * self._blocks, min((i + 1) * self._blocks, len(self.source)))
+        table = read(self.source, blocks, self.mean_weight)
+        chunk = self.encoding.rows(table.X, table.y, table.weight), np.arange(table.n_rows)
+        if len(self) == 1:
+            self._kept[i] = chunk
+        return chunk

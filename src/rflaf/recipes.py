@@ -1,0 +1,194 @@
+"""Which recipe suits the data: candidates trained on 85 % of the rows and compared on the rest.
+
+One thing of a refined model must be searched: the penalty alpha, together with how fast columns move and how they bend.
+A plan names the recipes to try first, and those that follow from the best of them. Every candidate is one task, so
+threads pay without changing a bit, and the winner is trained again on all rows.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .encoding import InMemory, Table, encode
+from .executors import Executor
+from .refine import Recipe, Shape, begin, train
+
+Array = NDArray[Any]
+_log = logging.getLogger("rflaf")
+_HELD_OUT = 0.15
+_EFFORT = 0.6  # of the epochs: enough to tell which recipe is best
+_NARROWER, _WIDER = (12, 25, 50), (200, 400)
+_ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
+_START_ROWS = 4000  # that the spread of the first projections is measured on
+_TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
+_FAR = 8.0  # deviations from the rest
+_MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
+_KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which recipes to try: ``first``, then those that follow from the best of them."""
+
+    first: tuple[Recipe, ...]
+    following: dict[Recipe, tuple[Recipe, ...]]
+
+    def with_alpha(self, alpha: float) -> Plan:
+        """The same with the penalty given: what is left to choose is how columns move and bend."""
+        tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
+        return Plan(tuple(sorted(tried, key=lambda recipe: (recipe.nodes, recipe.rate))), {})
+
+
+_EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4), Recipe(5e-4)
+_STRAIGHT = Recipe(5e-4, nodes=0)
+_VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
+BENT = Plan(
+    (_EASY, _MIDDLE, _STIFF),
+    {
+        _EASY: (Recipe(1.5e-5), Recipe(1.5e-6, 0.3), Recipe(1.5e-6, 0.3, nodes=193)),
+        _MIDDLE: (Recipe(1.5e-5), Recipe(1.5e-4, 0.3)),
+        _STIFF: (Recipe(5e-3), Recipe(1.5e-4, 0.3)),
+    },
+)
+STRAIGHT = Plan(
+    (Recipe(5e-6, nodes=0), Recipe(5e-5, nodes=0), _STRAIGHT),
+    {_STRAIGHT: (Recipe(5e-3, nodes=0),), Recipe(5e-6, nodes=0): (Recipe(5e-6, 0.3, nodes=0),)},
+)
+EITHER = Plan(
+    (*BENT.first, _STRAIGHT),
+    BENT.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, nodes=0))},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A candidate after its training: its loss on rows held out, and how far off it was there, (n_held_out, O)."""
+
+    recipe: Recipe
+    width: int
+    error: float
+    residual: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Hunt:
+    """What the search works on: a table, pairs (rows to train on, rows held out), and a seed for every candidate."""
+
+    table: Table
+    mean: Array
+    scale: Array
+    splits: tuple[tuple[Array, Array], ...]
+    seed: int
+
+    @property
+    def held_out(self) -> Array:
+        """The rows held out by one split or another, each by one."""
+        return np.concatenate([held_out for _, held_out in self.splits])
+
+    def trial(self, shape: Shape, recipe: Recipe) -> Trial:
+        """Train one candidate on every split and measure it."""
+        encoding = encode(self.table, self.mean, self.scale, recipe.nodes)
+        rows = encoding.rows(self.table.X, self.table.y, self.table.weight)
+        residuals = []
+        for kept, held_out in self.splits:
+            rng = np.random.default_rng(self.seed)
+            trainer = begin(encoding, rows, self.table.X[kept[:_START_ROWS]], shape, recipe, rng, kept.size)
+            train(trainer, InMemory(rows, kept), kept.size, rng, _EFFORT)
+            residuals.append(self.table.y[held_out] - trainer.outputs(rows, held_out))
+        residual = np.concatenate(residuals)
+        return Trial(recipe, shape.n_components, self.loss(residual, shape.delta), residual)
+
+    def loss(self, residual: Array, delta: float = float("inf")) -> float:
+        """Weighted mean of huber(residual) over the rows held out, summed over the outputs."""
+        size = np.abs(residual.astype(np.float64))
+        kept = np.minimum(size, delta)
+        return float(np.average(np.sum(kept * (2 * size - kept), axis=1), weights=self.table.weight[self.held_out]))
+
+    def compare(self, shape: Shape, recipes: Any, executor: Executor) -> list[Trial]:
+        """Trials of several recipes, side by side."""
+        trials: list[Trial] = executor.map(list(recipes), partial(self.trial, shape))
+        for trial in trials:
+            _log.info("hold-out error %.5g: %s, %d components", trial.error, trial.recipe, trial.width)
+        return trials
+
+
+def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator) -> Hunt:
+    """Split a table for the search: once, or up to three times where there are few rows to judge by."""
+    order = rng.permutation(table.n_rows)
+    n_held_out = max(1, round(_HELD_OUT * table.n_rows))
+    n_splits = int(np.clip(_ROWS_TO_JUDGE // table.n_rows, 1, _MOST_SPLITS))
+    splits = []
+    for split in range(n_splits):
+        part = slice(split * n_held_out, (split + 1) * n_held_out)
+        splits.append((np.delete(order, part), np.sort(order[part])))
+    return Hunt(table, mean, scale, tuple(splits), int(rng.integers(2**31)))
+
+
+@dataclass(frozen=True, slots=True)
+class Outliers:
+    """Targets far from all others that the columns do not explain."""
+
+    share: float
+    delta: float
+
+    def __str__(self) -> str:
+        return (
+            f"about {100 * self.share:.2g} % of the targets lie far from all others and are not explained by the"
+            " columns: they are taken for outliers and weigh less (Huber loss). If they are right, set outliers='keep'."
+        )
+
+
+def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
+    """Outliers among the rows held out: far in the target, and just as far from what was predicted.
+
+    Rare but true values are explained at least in part and stay; see the constants for what far means.
+    """
+    y = hunt.table.y
+    centre = np.median(y, axis=0)
+    far = np.abs(y[hunt.held_out] - centre)
+    residual = np.abs(trial.residual)
+    spread, noise = (_TO_DEVIATIONS * np.median(size, axis=0) for size in (np.abs(y - centre), residual))
+    odd = ((far > _FAR * spread) & (residual > _FAR * noise) & (residual > far / 2)).any(axis=1)
+    share = float(odd.mean())
+    blame = np.sum(residual[odd] ** 2) / max(float(np.sum(residual**2)), np.finfo(float).tiny)
+    if not 0 < share < _MOST_OUTLIERS or blame < _LEAST_BLAME:
+        return None
+    return Outliers(share, float(_KEPT_DEVIATIONS * noise.max()))
+
+
+def search(hunt: Hunt, shape: Shape, plan: Plan, executor: Executor) -> list[Trial]:
+    """Trials of the plan, the best first."""
+    trials = hunt.compare(shape, plan.first, executor)
+    best = min(trials, key=_error)
+    trials += hunt.compare(shape, plan.following.get(best.recipe, ()), executor)
+    return sorted(trials, key=_error)
+
+
+def _error(trial: Trial) -> float:
+    return trial.error if np.isfinite(trial.error) else float("inf")
+
+
+def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
+    """Trials of the best recipe at other widths, the chosen one first: the narrowest within ``tolerance`` of the best.
+
+    Widths are halved and doubled; twice the widest is tried while it pays.
+    """
+
+    def at(width: int) -> Trial:
+        return hunt.trial(replace(shape, n_components=width), best.recipe)
+
+    trials = [best, *executor.map(_NARROWER, at)]
+    for width in _WIDER:
+        trials.append(at(width))
+        before = min(trial.error for trial in trials[:-1])
+        if trials[-1].error > before * (1 - tolerance):
+            break
+    limit = min(trial.error for trial in trials) * (1 + tolerance)
+    chosen = min((trial for trial in trials if trial.error <= limit), key=lambda trial: trial.width)
+    return [chosen, *(trial for trial in trials if trial is not chosen)]
