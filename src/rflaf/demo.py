@@ -26,7 +26,7 @@ from .estimators import RFLAFRegressor
 from .plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 
 Array = NDArray[Any]
-WIDTHS = (10, 30, 100, 300)
+WIDTHS = (10, 30, 100)
 _SEEDS = (0, 1, 2)
 _KNOWN_WIDTH = 30
 _PAPER: dict[str, Any] = {"directions": "random", "activation": "shared"}

@@ -147,17 +147,20 @@ class Outliers:
 def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
     """Outliers among the rows held out: far in the target, and just as far from what was predicted.
 
-    Rare but true values are explained at least in part and stay; see the constants for what far means.
+    Rare but true values are explained at least in part and stay, and so does the tail of a skewed target.
     """
     y = hunt.table.y
     centre = np.median(y, axis=0)
     far = np.abs(y[hunt.held_out] - centre)
     residual = np.abs(trial.residual)
     spread, noise = (_TO_DEVIATIONS * np.median(size, axis=0) for size in (np.abs(y - centre), residual))
-    odd = ((far > _FAR * spread) & (residual > _FAR * noise) & (residual > far / 2)).any(axis=1)
+    judged = (spread > 0) & (residual > far / 2)  # where most targets are the same, the others are events
+    odd = (judged & (far > _FAR * spread) & (residual > _FAR * noise)).any(axis=1)
+    between = (judged & (far > _FAR / 2 * spread)).any(axis=1) & ~odd
     share = float(odd.mean())
     blame = np.sum(residual[odd] ** 2) / max(float(np.sum(residual**2)), np.finfo(float).tiny)
-    if not 0 < share < _MOST_OUTLIERS or blame < _LEAST_BLAME:
+    a_tail = between.sum() > odd.sum()  # outliers stand apart, the end of a heavy tail does not
+    if not 0 < share < _MOST_OUTLIERS or blame < _LEAST_BLAME or a_tail:
         return None
     return Outliers(share, float(_KEPT_DEVIATIONS * noise.max()))
 

@@ -157,7 +157,8 @@ def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool) -> F
     Z -= z_mean[:, None].astype(Z.dtype)
     Z *= root.astype(Z.dtype)
     c = (Z @ (root[:, None] * y).astype(Z.dtype)).astype(np.float64)
-    return FeaturePool(Z, c, share @ y**2, z_mean, float(np.count_nonzero(w)))
+    whole = bool(np.all(w == np.floor(w)))  # weights are counts of repeated rows
+    return FeaturePool(Z, c, share @ y**2, z_mean, float(w.sum() if whole else np.count_nonzero(w)))
 
 
 def select_greedily(

@@ -62,6 +62,7 @@ class FitSpec:
     ----------
     n_components : S, the number of components drawn; None for the smallest width on the greedy path whose
         cross-validation is within ``tolerance`` of the lowest
+    widest : the largest width that may be chosen
     refined : train the directions too, from a plain draw
     curves : whether columns of a refined model bend; None for what does better on rows held out
     keep_outliers : trust every target; else those far from all others and from the fit weigh less
@@ -83,6 +84,7 @@ class FitSpec:
 
     n_components: int | None = 100
     tolerance: float = 0.01
+    widest: int = _LARGEST_AUTO_WIDTH
     refined: bool = False
     curves: bool | None = None
     keep_outliers: bool = False
@@ -123,7 +125,7 @@ class FitSpec:
     @property
     def most_components(self) -> int:
         """The width, or the largest that may be chosen."""
-        return _LARGEST_AUTO_WIDTH if self.n_components is None else self.n_components
+        return self.widest if self.n_components is None else self.n_components
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +233,7 @@ def _refine(
 ) -> FitResult:
     """Directions, curves and activations trained together, then the output weights as a ridge on all rows."""
     mean_weight = moments.X.weight / n_rows
-    to_search = source.sample(_SEARCH_ROWS, rng)
+    to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
     hunt = hold_out(sample, moments.X.mean, moments.X.scale, rng)
     shape = Shape(spec.n_components or _FIRST_WIDTH, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
@@ -295,7 +297,7 @@ def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
     """Random directions chosen greedily, and no wider than few rows can tell apart."""
     most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
     width = None if spec.n_components is None else min(spec.n_components, most)
-    return replace(spec, refined=False, sampling="greedy", n_components=width)
+    return replace(spec, refined=False, sampling="greedy", n_components=width, widest=most)
 
 
 def _convex_error(hunt: Hunt, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
@@ -366,7 +368,7 @@ def _fit_per_component(
     else:
         learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
     activation = Activation(spec.basis, learned.a)
-    noise = _noise(system, solution, spec)
+    noise = _noise(system, solution, spec) + _lost(learned, solution, spec)
     return _Fitted(activation, learned.v, learned.intercept, learned, learned.equations, solution, noise)
 
 
@@ -533,6 +535,13 @@ def _noise(system: RidgeSystem, solution: RidgeSolution, spec: FitSpec) -> Array
         spent = solution.factor.degrees_of_freedom
     left = max(1 - (spent + system.n_intercepts) / system.count, 1 / system.count)
     return solution.mean_residual / left**2
+
+
+def _lost(learned: ComponentActivations, convex: RidgeSolution, spec: FitSpec) -> Array:
+    """Mean squared residual by output that the activations kept have more than the convex solution."""
+    kept = learned.equations.system(spec.intercept)
+    fit = np.einsum("mo,mo->o", learned.v, 2 * kept.c - kept.G @ learned.v)
+    return np.maximum(kept.y_square - fit - convex.mean_residual, 0)
 
 
 def _unscale(

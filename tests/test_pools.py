@@ -1,0 +1,335 @@
+"""Greedy selection from the features themselves, when that is done, and the sums that weigh rows far off down."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rflaf import RFLAFRegressor, training
+from rflaf.blocks import ArraySource
+from rflaf.errors import MemoryBudgetError
+from rflaf.executors import ThreadExecutor
+from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
+from rflaf.normal_equations import NormalEquations
+from rflaf.selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
+from rflaf.training import FitSpec
+
+seeds = st.integers(0, 2**32 - 1)
+each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
+
+
+def some_pool(n_rows: int, pool_size: int, n_outputs: int, rng):
+    """Correlated features of unlike length (pool_size, n_rows), and noisy targets that some of them explain."""
+    Z = rng.standard_normal((pool_size, pool_size)) @ rng.standard_normal((pool_size, n_rows)) + 0.5
+    Z *= rng.uniform(0.2, 5, (pool_size, 1))
+    y = Z.T @ (rng.standard_normal((pool_size, n_outputs)) * (rng.random((pool_size, 1)) < 0.5))
+    return Z, y / (y.std() or 1.0) + rng.standard_normal((n_rows, n_outputs))
+
+
+def equations_of(Z, y, weight=None) -> NormalEquations:
+    design = np.vstack([Z, np.ones((1, Z.shape[1])), y.T])
+    if weight is not None:
+        design = design * np.sqrt(weight)
+    return NormalEquations.from_design(np.ascontiguousarray(design), y.shape[1], weight)
+
+
+def from_features(Z, y, weight, n_components: int, ridge: float, intercept: bool) -> Selection:
+    return select_from(feature_pool(Z.copy(), y, weight, intercept), n_components, ridge, intercept)
+
+
+def assert_same_path(one: Selection, other: Selection) -> None:
+    np.testing.assert_array_equal(one.order, other.order)
+    size = one.errors[0]
+    np.testing.assert_allclose(one.errors, other.errors, rtol=1e-8, atol=1e-11 * size)
+    finite = np.isfinite(one.gcv)
+    np.testing.assert_array_equal(finite, np.isfinite(other.gcv))
+    np.testing.assert_allclose(one.gcv[finite], other.gcv[finite], rtol=1e-8, atol=1e-11 * size)
+
+
+# Pools of features
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(25, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from([0.0, 1e-4, 1.0]), st.booleans(), seeds
+)
+def test_features_are_selected_as_by_their_gram_matrix(n_rows, pool_size, n_outputs, ridge, intercept, seed):
+    Z, y = some_pool(n_rows, pool_size, n_outputs, np.random.default_rng(seed))
+    expected = select_greedily(equations_of(Z, y), pool_size, ridge, intercept)
+    assert expected.order.size == pool_size
+    assert_same_path(expected, from_features(Z, y, None, pool_size, ridge, intercept))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(25, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from([0.0, 0.3]), st.booleans(), seeds)
+def test_weighted_features_are_selected_as_by_their_gram_matrix(n_rows, pool_size, n_outputs, ridge, intercept, seed):
+    rng = np.random.default_rng(seed)
+    Z, y = some_pool(n_rows, pool_size, n_outputs, rng)
+    weight = rng.uniform(0.1, 3, n_rows) * (rng.random(n_rows) < 0.9)
+    expected = select_greedily(equations_of(Z, y, weight), pool_size, ridge, intercept)
+    assert_same_path(expected, from_features(Z, y, weight, pool_size, ridge, intercept))
+
+
+@each_intercept
+def test_whole_weights_count_as_repeated_rows(intercept):
+    rng = np.random.default_rng(0)
+    Z, y = some_pool(40, 8, 2, rng)
+    copies = rng.integers(1, 4, 40)
+    weighted = from_features(Z, y, copies.astype(float), 8, 0.1, intercept)
+    repeated = from_features(np.repeat(Z, copies, axis=1), np.repeat(y, copies, axis=0), None, 8, 0.1, intercept)
+    assert_same_path(select_greedily(equations_of(Z, y, copies.astype(float)), 8, 0.1, intercept), repeated)
+    assert_same_path(weighted, repeated)
+
+
+@each_intercept
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+def test_a_pool_holds_weighted_means_over_its_rows(intercept, weighted):
+    rng = np.random.default_rng(1)
+    Z, y = some_pool(30, 5, 2, rng)
+    weight = rng.exponential(size=30) if weighted else None
+    pool = feature_pool(Z.copy(), y, weight, intercept)
+    share = np.full(30, 1 / 30) if weight is None else weight / weight.sum()
+    z_mean, y_mean = (Z @ share, share @ y) if intercept else (np.zeros(5), np.zeros(2))
+    Z, y = Z - z_mean[:, None], y - y_mean
+    np.testing.assert_allclose(pool.z_mean, z_mean, atol=1e-13)
+    np.testing.assert_allclose(pool.c, (Z * share) @ y, atol=1e-12)
+    np.testing.assert_allclose(pool.y_square, share @ y**2, rtol=1e-12)
+    np.testing.assert_allclose(pool.length, Z**2 @ share, rtol=1e-12)
+    np.testing.assert_allclose(np.stack([pool.column(j) for j in range(5)]), (Z * share) @ Z.T, atol=1e-11)
+    assert pool.count == 30
+
+
+def test_rows_of_weight_zero_are_as_good_as_absent():
+    rng = np.random.default_rng(2)
+    Z, y = some_pool(60, 8, 1, rng)
+    weight = rng.uniform(0.5, 1.5, 60) * (np.arange(60) % 3 > 0)
+    used = weight > 0
+    with_them = from_features(Z, y, weight, 8, 0.0, True)
+    assert_same_path(with_them, from_features(Z[:, used], y[used], weight[used], 8, 0.0, True))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_copies_are_taken_once_in_single_precision(seed):
+    Z, y = some_pool(200, 5, 1, np.random.default_rng(seed))
+    copies = np.vstack([Z, 2 * Z, -3 * Z]).astype(np.float32)
+    assert sorted(from_features(copies, y, None, 15, 0.0, True).order % 5) == [0, 1, 2, 3, 4]
+
+
+def test_only_columns_of_components_kept_are_made(monkeypatch):
+    asked = []
+    column = FeaturePool.column
+    monkeypatch.setattr(FeaturePool, "column", lambda pool, j: asked.append(j) or column(pool, j))
+    Z, y = some_pool(50, 20, 1, np.random.default_rng(3))
+    selection = from_features(Z, y, None, 6, 0.0, True)
+    assert asked == list(selection.order)
+    assert len(asked) == 6
+
+
+# When features are kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lazy"),
+    [
+        ({"n_components": 100}, True),  # of 3000: fewer than one in twenty
+        ({"n_components": 149}, True),
+        ({"n_components": 150}, False),
+        ({"n_components": None}, False),
+        ({"n_components": 300, "pool_size": 6000}, False),
+        ({"n_components": 299, "pool_size": 6000}, True),
+        ({"n_components": 5000, "pool_size": 6000}, False),
+        ({"n_components": 5000, "pool_size": 6001}, True),
+        ({"n_components": 4000}, True),  # of 8000
+        ({"n_components": 5, "sampling": "leverage", "pool_size": 9000}, False),
+        ({"n_components": 9000, "sampling": "plain"}, False),
+    ],
+)
+def test_features_are_kept_of_large_pools_and_where_few_components_are(arguments, lazy):
+    assert FitSpec(**{"sampling": "greedy", **arguments}).lazy is lazy
+
+
+def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, 4)) * [1, 10, 0.1, 1] + [0, 3, 0, -2]
+    y = np.sin(X @ (rng.standard_normal((4, n_outputs)) / [[1], [10], [0.1], [1]]))
+    return X, (y + 0.1 * rng.standard_normal(y.shape)).squeeze()
+
+
+def either_way(monkeypatch, fit):
+    """What ``fit()`` gives with the Gram matrix of the pool, and with its features."""
+    fitted = []
+    for largest, share in ((10**9, 10**9), (0, 0)):
+        monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", largest)
+        monkeypatch.setattr(training, "_LAZY_SHARE", share)
+        fitted.append(fit())
+    return fitted
+
+
+@each_intercept
+@pytest.mark.parametrize("activation", ["shared", "per_component"])
+@pytest.mark.parametrize(("n_outputs", "weighted"), [(1, False), (1, True), (2, True)])
+def test_the_estimator_selects_the_same_either_way(monkeypatch, n_outputs, weighted, activation, intercept):
+    X, y = small_table(n_outputs=n_outputs)
+    weight = np.random.default_rng(1).uniform(0.1, 2, len(y)) if weighted else None
+
+    def fit() -> RFLAFRegressor:
+        model = RFLAFRegressor.convex(
+            8, pool_size=80, alpha=1e-3, activation=activation, fit_intercept=intercept, random_state=0
+        )
+        return model.fit(X, y, sample_weight=weight)
+
+    by_matrix, by_features = either_way(monkeypatch, fit)
+    assert_same_path(by_matrix.selection_, by_features.selection_)
+    np.testing.assert_array_equal(by_matrix.directions_, by_features.directions_)
+    np.testing.assert_array_equal(by_matrix.predict(X), by_features.predict(X))
+
+
+def test_an_automatic_width_is_the_same_either_way(monkeypatch):
+    X, y = small_table()
+    one, other = either_way(monkeypatch, lambda: RFLAFRegressor.convex("auto", pool_size=80, random_state=0).fit(X, y))
+    assert one.n_components_ == other.n_components_ < one.selection_.order.size
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_rows_in_single_precision_fit_as_well_either_way(monkeypatch):
+    X, y = small_table()
+    X32 = X.astype(np.float32)
+    one, other = either_way(monkeypatch, lambda: RFLAFRegressor.convex(8, pool_size=80, random_state=0).fit(X32, y))
+    assert one.score(X32, y) > 0.8
+    assert other.score(X32, y) == pytest.approx(one.score(X32, y), abs=0.02)
+
+
+def test_sparse_rows_select_as_dense_rows(monkeypatch):
+    X, y = small_table()
+    X[np.abs(X) < 0.5] = 0
+    monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", 0)
+    dense, sparse = (
+        RFLAFRegressor.convex(8, pool_size=80, alpha=1e-3, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X))
+    )
+    np.testing.assert_array_equal(dense.selection_.order, sparse.selection_.order)
+    np.testing.assert_allclose(dense.predict(X), sparse.predict(X), atol=1e-8)
+
+
+def test_a_pool_too_large_for_its_matrix_takes_little_memory():
+    X, y = small_table(500)
+    model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, n_jobs=1)
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 7000**2 * 8 / 2
+    assert model.selection_.order.size == model.n_components_ == 12
+    assert model.selection_.order.max() > 3000
+    assert model.score(X, y) > 0.8
+
+
+def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
+    X, y = small_table(1500)
+    kept = []
+    original = training._feature_pool
+    monkeypatch.setattr(
+        training, "_feature_pool", lambda sample, *rest: kept.append(sample.n_samples) or original(sample, *rest)
+    )
+    model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**26)
+    assert model.fit(X, y).score(X, y) > 0.8
+    assert kept == [2**26 // (8 * 7000)]
+    monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", 10**9)
+    monkeypatch.setattr(training, "_LAZY_SHARE", 10**9)
+    with pytest.raises(MemoryBudgetError):
+        model.fit(X, y)
+
+
+# Sums that weigh rows far off down
+
+
+class Columns(RowFeatures):
+    """Features that are the columns themselves."""
+
+    def __init__(self, n_columns: int, dtype=np.float64) -> None:
+        self._n_columns, self._dtype = n_columns, np.dtype(dtype)
+
+    @property
+    def n_components(self) -> int:
+        return self._n_columns
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._dtype
+
+    def features(self, X, out):
+        out[...] = X.T
+        return out
+
+
+def some_rows(n_rows: int, n_outputs: int, weighted: bool, rng):
+    X, y = rng.standard_normal((n_rows, 4)), rng.standard_normal((n_rows, n_outputs))
+    return X, y, rng.integers(0, 4, n_rows).astype(float) if weighted else None
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(3, 60),
+    st.integers(1, 3),
+    st.booleans(),
+    st.sampled_from([0.1, 0.7, 2.0, 1e6]),
+    st.integers(1, 60),
+    st.integers(1, 2),
+    seeds,
+)
+def test_robust_sums_are_explicit_weighted_sums(n_rows, n_outputs, weighted, delta, block_rows, n_workers, seed):
+    rng = np.random.default_rng(seed)
+    X, y, weight = some_rows(n_rows, n_outputs, weighted, rng)
+    v = rng.standard_normal((4, n_outputs))
+    with ThreadExecutor(n_workers) as executor:
+        found = sum_robust_equations(ArraySource(X, y, weight, block_rows), Columns(4), v, delta, executor)
+    w = np.ones(n_rows) if weight is None else weight.copy()
+    for i in range(n_rows):
+        off = max(abs(y[i, o] - X[i] @ v[:, o]) for o in range(n_outputs))
+        w[i] *= delta / off if off > delta else 1.0
+    rows = np.hstack([X, np.ones((n_rows, 1)), y])
+    np.testing.assert_allclose(found.moments, rows.T @ (rows * w[:, None]), rtol=1e-10, atol=1e-10)
+    assert (found.n_outputs, found.n_rows) == (n_outputs, np.count_nonzero(w))
+    assert found.whole_weights == bool(np.all(w == np.floor(w)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_without_a_bound_robust_sums_are_the_plain_ones_bit_for_bit(n_outputs, weighted, dtype):
+    rng = np.random.default_rng(0)
+    X, y, weight = some_rows(50, n_outputs, weighted, rng)
+    X, y = X.astype(dtype), y.astype(dtype)
+    y[3] = X[3] @ np.ones((4, n_outputs), dtype)  # a row that is fitted exactly
+    source = ArraySource(X, y, None if weight is None else weight.astype(dtype), 16)
+    with ThreadExecutor(1) as executor:
+        plain = sum_equations(source, Columns(4, dtype), executor)
+        robust = sum_robust_equations(source, Columns(4, dtype), np.ones((4, n_outputs)), np.inf, executor)
+    np.testing.assert_array_equal(robust.moments, plain.moments)
+    assert (robust.n_rows, robust.whole_weights, robust.precision) == (
+        plain.n_rows,
+        plain.whole_weights,
+        plain.precision,
+    )
+
+
+def test_a_wild_row_pulls_no_harder_than_one_at_the_bound():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    v = np.array([[1.0], [-2.0], [0.5], [0.0]])
+    y = X @ v + 0.1 * rng.standard_normal((200, 1))
+    slopes = []
+    for shift in (0.0, 1e2, 1e4):
+        wild = y.copy()
+        wild[0] += shift
+        with ThreadExecutor(1) as executor:
+            equations = sum_robust_equations(ArraySource(X, wild), Columns(4), v, 0.3, executor)
+        slopes.append(equations.system(False).solve(0.0).v)
+    np.testing.assert_allclose(slopes[1], slopes[0], atol=0.02)
+    np.testing.assert_allclose(slopes[2], slopes[1], atol=1e-3)

@@ -1,0 +1,747 @@
+"""The search for a recipe on rows held out, outliers among them, and what the estimator makes of both."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rflaf import RFLAFRegressor, training
+from rflaf.bases import BSplineBasis
+from rflaf.blocks import ArraySource
+from rflaf.encoding import Table
+from rflaf.errors import OutlierWarning
+from rflaf.executors import ThreadExecutor
+from rflaf.outcomes import StopReason
+from rflaf.recipes import (
+    BENT,
+    EITHER,
+    STRAIGHT,
+    Hunt,
+    Outliers,
+    Plan,
+    Trial,
+    choose_width,
+    find_outliers,
+    hold_out,
+    search,
+)
+from rflaf.refine import Recipe, Shape
+from rflaf.spectral import Gaussian
+from rflaf.training import LEAST_REFINED_ROWS, FitSpec
+
+SHAPE = Shape(16, BSplineBasis(10, 3), False, Gaussian())
+PLANS = {"bent": BENT, "straight": STRAIGHT, "either": EITHER}
+QUICK, QUICK_BENT = Recipe(1e-4, nodes=0), Recipe(1e-4, nodes=9)
+
+each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+each_quick_recipe = pytest.mark.parametrize("recipe", [QUICK, QUICK_BENT], ids=["straight", "bent"])
+few_directions = pytest.mark.usefixtures("small_pool")
+seeds = st.integers(0, 2**32 - 1)
+
+
+def every_recipe(plan: Plan) -> list[Recipe]:
+    return [*plan.first, *(recipe for follows in plan.following.values() for recipe in follows)]
+
+
+def some_table(n_rows: int = 300, n_outputs: int = 1, seed: int = 0, weighted: bool = False) -> Table:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 3))
+    y = np.stack([np.sin(X[:, 0] + o) + X[:, 1] for o in range(n_outputs)], axis=1)
+    weight = rng.uniform(0.1, 2, n_rows) if weighted else np.ones(n_rows)
+    return Table(X, y + 0.1 * rng.standard_normal(y.shape), weight / weight.mean())
+
+
+def hunt_on(table: Table, seed: int = 0) -> Hunt:
+    return hold_out(table, table.X.mean(axis=0), table.X.std(axis=0), np.random.default_rng(seed))
+
+
+# Plans
+
+
+@each_plan
+@pytest.mark.parametrize("alpha", [0.0, 5e-4, 0.3])
+def test_with_alpha_given_every_recipe_has_it_and_none_is_tried_twice(plan, alpha):
+    given_alpha = plan.with_alpha(alpha)
+    assert given_alpha.following == {}
+    assert {recipe.alpha for recipe in given_alpha.first} == {alpha}
+    assert len(set(given_alpha.first)) == len(given_alpha.first)
+    assert {(r.rate, r.nodes) for r in given_alpha.first} == {(r.rate, r.nodes) for r in every_recipe(plan)}
+    assert given_alpha.with_alpha(alpha) == given_alpha
+
+
+@each_plan
+def test_what_follows_follows_from_the_first_and_was_not_tried(plan):
+    assert set(plan.following) <= set(plan.first)
+    assert len(set(plan.first)) == len(plan.first)
+    for follows in plan.following.values():
+        assert len({*plan.first, *follows}) == len(plan.first) + len(follows)
+
+
+def test_plans_bend_as_they_are_named():
+    assert all(recipe.nodes for recipe in every_recipe(BENT))
+    assert not any(recipe.nodes for recipe in every_recipe(STRAIGHT))
+    assert {bool(recipe.nodes) for recipe in EITHER.first} == {True, False}
+
+
+# Rows held out
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(20, 3000), seeds)
+def test_every_split_is_a_partition_and_no_row_is_held_out_twice(n_rows, seed):
+    table = Table(np.zeros((n_rows, 1)), np.zeros((n_rows, 1)), np.ones(n_rows))
+    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(seed))
+    for kept, held_out in hunt.splits:
+        np.testing.assert_array_equal(np.sort(np.concatenate([kept, held_out])), np.arange(n_rows))
+        assert held_out.size == round(0.15 * n_rows)
+        assert np.all(np.diff(held_out) > 0)
+    assert np.unique(hunt.held_out).size == hunt.held_out.size == len(hunt.splits) * round(0.15 * n_rows)
+    np.testing.assert_array_equal(hunt.held_out, np.concatenate([held_out for _, held_out in hunt.splits]))
+
+
+@pytest.mark.parametrize(("n_rows", "n_splits"), [(200, 3), (500, 3), (501, 2), (750, 2), (751, 1), (20_000, 1)])
+def test_few_rows_are_split_up_to_three_times(n_rows, n_splits):
+    assert len(hunt_on(some_table(n_rows)).splits) == n_splits
+
+
+def test_rows_are_held_out_at_random():
+    one, same, other = (hunt_on(some_table(800), seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.held_out, same.held_out)
+    assert one.seed == same.seed
+    assert not np.array_equal(one.held_out, other.held_out)
+    assert one.seed != other.seed
+
+
+# The loss
+
+
+@pytest.mark.parametrize("delta", [0.05, 0.8, 3.0, np.inf])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+@pytest.mark.parametrize("n_rows", [300, 900], ids=["three splits", "one split"])
+def test_the_loss_is_the_weighted_mean_of_huber(n_rows, weighted, n_outputs, delta):
+    hunt = hunt_on(some_table(n_rows, n_outputs, weighted=weighted))
+    residual = 2 * np.random.default_rng(1).standard_normal((hunt.held_out.size, n_outputs))
+    expected = total = 0.0
+    for row, weight in zip(residual, hunt.table.weight[hunt.held_out], strict=True):
+        expected += weight * sum(r**2 if abs(r) <= delta else delta * (2 * abs(r) - delta) for r in row)
+        total += weight
+    assert hunt.loss(residual, delta) == pytest.approx(expected / total, rel=1e-12)
+    assert hunt.loss(residual.astype(np.float32), delta) == pytest.approx(expected / total, rel=1e-5)
+    if delta == np.inf:
+        assert hunt.loss(residual) == hunt.loss(residual, delta)
+
+
+# A trial
+
+
+@each_quick_recipe
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
+    hunt = hunt_on(some_table(n_outputs=n_outputs, weighted=True))
+    recipes = [recipe, replace(recipe, rate=0.3), replace(recipe, alpha=1e-2)]
+    alone = [hunt.trial(SHAPE, recipe) for recipe in recipes]
+    assert len({trial.error for trial in alone}) == 3
+    for n_workers in (1, 2):
+        with ThreadExecutor(n_workers) as executor:
+            trials = hunt.compare(SHAPE, recipes, executor)
+        assert [trial.recipe for trial in trials] == recipes
+        for one, other in zip(alone, trials, strict=True):
+            np.testing.assert_array_equal(one.residual, other.residual)
+            assert one.error == other.error
+
+
+@each_quick_recipe
+@pytest.mark.parametrize("n_rows", [300, 800], ids=["three splits", "one split"])
+def test_the_residuals_of_a_trial_are_those_of_the_rows_held_out(recipe, n_rows):
+    hunt = hunt_on(some_table(n_rows, 2, weighted=True))
+    trial = hunt.trial(SHAPE, recipe)
+    y = hunt.table.y[hunt.held_out]
+    assert trial.residual.shape == y.shape
+    assert np.mean(trial.residual**2) < 0.15 * y.var()  # out of order they would explain nothing
+    assert (trial.recipe, trial.width) == (recipe, 16)
+    assert trial.error == hunt.loss(trial.residual)
+    bounded = hunt.trial(replace(SHAPE, delta=0.2), recipe)
+    assert bounded.error == hunt.loss(bounded.residual, 0.2)
+    assert not np.array_equal(bounded.residual, trial.residual)
+
+
+@each_quick_recipe
+def test_targets_of_rows_held_out_have_no_influence_on_a_trial(recipe):
+    table = some_table(800, 2)
+    predictions = []
+    for held_out_target in (0.0, 4.0):
+        hunt = hunt_on(table)
+        y = table.y.copy()
+        y[hunt.held_out] = held_out_target
+        hunt = replace(hunt, table=replace(table, y=y))
+        predictions.append(held_out_target - hunt.trial(SHAPE, recipe).residual)  # exact: both have few digits
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    assert np.corrcoef(predictions[0].ravel(), table.y[hunt.held_out].ravel())[0, 1] > 0.9
+    y = table.y.copy()
+    y[hunt.splits[0][0][0]] += 1.0
+    moved = replace(hunt, table=replace(table, y=y)).trial(SHAPE, recipe)
+    assert np.abs(y[hunt.held_out] - moved.residual - predictions[0]).max() > 1e-6
+
+
+def test_weights_of_rows_held_out_count_in_the_error_only():
+    table = some_table(800)
+    hunt = hunt_on(table)
+    weight = table.weight.copy()
+    weight[hunt.held_out] = np.linspace(0.1, 3, hunt.held_out.size)
+    even = hunt.trial(SHAPE, QUICK)
+    heavy = replace(hunt, table=replace(table, weight=weight)).trial(SHAPE, QUICK)
+    np.testing.assert_array_equal(even.residual, heavy.residual)
+    expected = np.average(even.residual[:, 0] ** 2, weights=weight[hunt.held_out])
+    assert heavy.error == pytest.approx(expected, rel=1e-12)
+    assert heavy.error != even.error
+
+
+# The search
+
+
+@dataclass
+class KnownErrors:
+    """A hunt whose trials have the errors of a table, by recipe and width, and that remembers what was tried."""
+
+    by_recipe: dict[Recipe, float] = field(default_factory=dict)
+    by_width: dict[int, float] = field(default_factory=dict)
+    tried: list = field(default_factory=list)
+
+    def trial(self, shape: Shape, recipe: Recipe) -> Trial:
+        self.tried.append((recipe, shape.n_components))
+        error = self.by_width[shape.n_components] if self.by_width else self.by_recipe[recipe]
+        return Trial(recipe, shape.n_components, error, np.zeros((1, 1)))
+
+    compare = Hunt.compare
+
+
+def search_known(errors: dict[Recipe, float], plan: Plan):
+    hunt = KnownErrors(by_recipe=errors)
+    return search(hunt, SHAPE, plan, ThreadExecutor(1)), [recipe for recipe, _ in hunt.tried]
+
+
+@each_plan
+def test_the_search_goes_on_from_the_best_of_the_first_only(plan):
+    for best in plan.first:
+        errors = dict.fromkeys(every_recipe(plan), 2.0) | {best: 1.0}
+        trials, tried = search_known(errors, plan)
+        assert tried == [*plan.first, *plan.following.get(best, ())]
+        assert trials[0].recipe == best
+
+
+@settings(deadline=None)
+@given(st.sampled_from(list(PLANS)), st.data())
+def test_the_search_returns_all_it_tried_the_best_first(name, data):
+    plan = PLANS[name]
+    numbers = st.floats(0, 10) | st.sampled_from([np.nan, np.inf])
+    errors = {recipe: data.draw(numbers) for recipe in dict.fromkeys(every_recipe(plan))}
+    trials, tried = search_known(errors, plan)
+    assert sorted(map(repr, tried)) == sorted(repr(trial.recipe) for trial in trials)
+    found = [trial.error if np.isfinite(trial.error) else np.inf for trial in trials]
+    assert found == sorted(found)
+
+
+def test_a_training_that_diverged_is_never_the_best():
+    plan = Plan((QUICK, QUICK_BENT), {QUICK_BENT: (Recipe(1.0),), QUICK: (Recipe(2.0),)})
+    trials, tried = search_known({QUICK: np.nan, QUICK_BENT: 5.0, Recipe(1.0): np.inf, Recipe(2.0): 0.0}, plan)
+    assert tried == [QUICK, QUICK_BENT, Recipe(1.0)]
+    assert trials[0].recipe == QUICK_BENT
+
+
+# The width
+
+
+def width_of(errors: dict[int, float], tolerance: float):
+    """The widths in the order of the answer, and those that were tried."""
+    hunt = KnownErrors(by_width=errors)
+    best = Trial(QUICK, 100, errors[100], np.zeros((1, 1)))
+    trials = choose_width(hunt, replace(SHAPE, n_components=100), best, tolerance, ThreadExecutor(1))
+    assert {recipe for recipe, _ in hunt.tried} == {QUICK}
+    assert sorted(trial.width for trial in trials) == sorted([100, *(width for _, width in hunt.tried)])
+    return trials, [width for _, width in hunt.tried]
+
+
+@pytest.mark.parametrize(
+    ("errors", "tolerance", "chosen", "tried"),
+    [
+        ({12: 9, 25: 5, 50: 3, 100: 2, 200: 1, 400: 0.5}, 0.01, 400, [12, 25, 50, 200, 400]),
+        ({12: 9, 25: 5, 50: 3, 100: 2, 200: 1, 400: 0.999}, 0.01, 200, [12, 25, 50, 200, 400]),
+        ({12: 9, 25: 5, 50: 3, 100: 2, 200: 1.99}, 0.01, 100, [12, 25, 50, 200]),
+        ({12: 9, 25: 5, 50: 1.01, 100: 1, 200: 1}, 0.02, 50, [12, 25, 50, 200]),
+        ({12: 9, 25: 1, 50: 2, 100: 3, 200: 4}, 0.0, 25, [12, 25, 50, 200]),
+        ({12: 1.5, 25: 1.2, 50: 1.1, 100: 1, 200: 1}, 0.5, 12, [12, 25, 50, 200]),
+        ({12: 0, 25: 0, 50: 0, 100: 0, 200: 0, 400: 0}, 0.01, 12, [12, 25, 50, 200, 400]),
+        ({12: np.nan, 25: np.inf, 50: 2, 100: 1, 200: np.inf}, 0.01, 100, [12, 25, 50, 200]),
+    ],
+)
+def test_the_narrowest_width_within_the_tolerance_is_chosen(errors, tolerance, chosen, tried):
+    trials, widths = width_of(errors, tolerance)
+    assert trials[0].width == chosen
+    assert widths == tried
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.1, 10), min_size=6, max_size=6), st.sampled_from([0.0, 0.01, 0.3]))
+def test_no_narrower_width_that_was_tried_is_as_good(values, tolerance):
+    trials, _ = width_of(dict(zip((12, 25, 50, 100, 200, 400), values, strict=True)), tolerance)
+    limit = min(trial.error for trial in trials) * (1 + tolerance)
+    assert trials[0].error <= limit
+    assert all(trial.error > limit for trial in trials[1:] if trial.width < trials[0].width)
+
+
+# Outliers
+
+
+def outliers_of(signal: np.ndarray, noise: np.ndarray, predicted: np.ndarray | None = None):
+    """What is found where targets are signal + noise and the signal, or ``predicted``, is what a trial predicts."""
+    signal, noise = (part.reshape(len(part), -1) for part in (signal, noise))
+    table = Table(np.zeros((len(signal), 1)), signal + noise, np.ones(len(signal)))
+    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(0))
+    predicted = signal if predicted is None else predicted.reshape(signal.shape)
+    residual = (table.y - predicted)[hunt.held_out]
+    return find_outliers(hunt, Trial(QUICK, 16, 0.0, residual)), hunt, residual
+
+
+def share_far(hunt: Hunt) -> float:
+    """Share of the rows held out that are far from the median."""
+    off = np.abs(hunt.table.y - np.median(hunt.table.y, axis=0))
+    return float((off[hunt.held_out] > 8 * 1.4826 * np.median(off, axis=0)).any(axis=1).mean())
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("explained", [0.0, 1.0, 10.0])
+@pytest.mark.parametrize("law", ["normal", "t5", "laplace"])
+def test_clean_noise_has_no_outliers(law, explained, seed):
+    rng = np.random.default_rng(seed)
+    noise = {
+        "normal": rng.standard_normal,
+        "t5": lambda n: rng.standard_t(5, n),
+        "laplace": lambda n: rng.laplace(size=n),
+    }
+    assert outliers_of(explained * rng.standard_normal(2000), noise[law](2000))[0] is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_long_tail_that_the_columns_explain_is_no_outlier(seed):
+    rng = np.random.default_rng(seed)
+    signal = np.exp(1.5 * rng.standard_normal(4000))
+    found, hunt, _ = outliers_of(signal, 0.2 * signal * rng.standard_normal(4000))
+    assert share_far(hunt) > 0.01
+    assert found is None
+
+
+@pytest.mark.parametrize("rare", [0.03, 0.5])
+def test_two_groups_of_targets_have_no_outliers(rare):
+    rng = np.random.default_rng(0)
+    group = 50.0 * (rng.random(2000) < rare)
+    noise = rng.standard_normal(2000)
+    found, hunt, _ = outliers_of(group, noise)
+    assert found is None  # explained
+    assert (share_far(hunt) > 0.01) == (rare < 0.5)
+    if rare == 0.5:
+        assert outliers_of(group, noise, np.full(2000, group.mean()))[0] is None  # not explained, but not rare
+
+
+def test_rare_targets_explained_by_more_than_half_stay_and_by_less_are_outliers():
+    rng = np.random.default_rng(0)
+    group = 50.0 * (rng.random(2000) < 0.03)
+    noise = rng.standard_normal(2000)
+    assert outliers_of(group, noise, 0.6 * group)[0] is None
+    assert outliers_of(group, noise, 0.4 * group)[0] is not None
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.05])
+def test_rare_events_are_no_outliers(rate):
+    rng = np.random.default_rng(0)
+    chance = rate * rng.uniform(0, 2, 4000)
+    happened = (rng.random(4000) < chance).astype(float)
+    assert outliers_of(chance, happened - chance)[0] is None
+
+
+@pytest.mark.parametrize("sigma", [0.8, 1.0])
+def test_the_tail_of_log_normal_noise_is_no_outlier(sigma):
+    rng = np.random.default_rng(0)
+    signal = np.exp(0.7 * rng.uniform(-2, 2, 4000) + sigma**2 / 2)
+    noise = signal * (np.exp(sigma * rng.standard_normal(4000) - sigma**2 / 2) - 1)
+    assert outliers_of(signal, noise)[0] is None
+
+
+@pytest.mark.parametrize("share", [0.003, 0.01, 0.05])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_shifted_targets_are_found_with_about_their_share(n_outputs, share):
+    rng = np.random.default_rng(0)
+    units = 10.0 ** np.arange(n_outputs)
+    signal, noise = (rng.standard_normal((40_000, n_outputs)) * size * units for size in (1.0, 0.5))
+    shifted = rng.random(40_000) < share
+    noise[shifted, -1] += 20 * (signal + noise)[:, -1].std()
+    found, hunt, residual = outliers_of(signal, noise)
+    assert found.share == shifted[hunt.held_out].mean() == pytest.approx(share, rel=0.4)
+    deviations = 1.4826 * np.median(np.abs(residual), axis=0)
+    assert found.delta == pytest.approx(3 * deviations.max(), rel=1e-12)
+
+
+def test_an_outlier_in_any_output_counts_once():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal((5000, 2))
+    first, both = rng.random(5000) < 0.01, rng.random(5000) < 0.01
+    noise[first, 0] += 30
+    noise[both] -= 30
+    found, hunt, _ = outliers_of(np.zeros((5000, 2)), noise)
+    assert found.share == (first | both)[hunt.held_out].mean()
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.06, True), (0.08, True), (0.12, False), (0.3, False)])
+def test_more_than_a_tenth_of_the_targets_are_no_outliers(share, found):
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(20_000) + 30 * (rng.random(20_000) < share)
+    assert (outliers_of(rng.standard_normal(20_000), noise)[0] is not None) == found
+
+
+def test_a_far_target_that_has_little_of_the_error_is_left():
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(20_000)
+    noise[hunt_on(some_table(20_000)).held_out[0]] += 15  # the rows `outliers_of` holds out too: one of 3000
+    found, hunt, residual = outliers_of(rng.standard_normal(20_000) * 0.5, noise)
+    assert np.abs(residual).max() > 12
+    assert share_far(hunt) > 0
+    assert found is None
+
+
+def test_the_message_names_the_share_and_the_remedy():
+    message = str(Outliers(0.0123, 0.4))
+    assert "about 1.2 % of the targets" in message
+    assert "set outliers='keep'" in message
+
+
+# The estimator
+
+
+def target(X: np.ndarray) -> np.ndarray:
+    return np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 1] ** 2 / 2
+
+
+def rows(n_rows: int = 700, seed: int = 0, n_columns: int = 3, noise: float = 0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, n_columns))
+    return X, target(X) + noise * rng.standard_normal(n_rows)
+
+
+TEST_X = rows(3000, 99)[0]
+
+
+def error_of(model: RFLAFRegressor, X: np.ndarray = TEST_X) -> float:
+    """Mean squared error off the noiseless target, in units of its variance."""
+    return float(np.mean((model.predict(X) - target(X)) ** 2) / target(X).var())
+
+
+def noisy_error_of(model: RFLAFRegressor) -> float:
+    """The error on targets as noisy as those of the rows."""
+    X, y = rows(3000, 99)
+    return float(np.mean((model.predict(X) - y) ** 2) / y.var())
+
+
+def regressor(n_components: int | str = 20, **others) -> RFLAFRegressor:
+    return RFLAFRegressor(n_components, **{"random_state": 0, "n_jobs": 1, **others})
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
+    X, y = rows(1000)
+    shifted = np.random.default_rng(1).choice(1000, 10, replace=False)
+    wild = y.copy()
+    wild[shifted] += 20 * y.std()
+    with pytest.warns(OutlierWarning, match=r"% of the targets .* set outliers='keep'"):
+        robust = regressor(curves=curves).fit(X, wild)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clean = regressor(curves=curves).fit(X, y)
+        trusting = regressor(curves=curves, outliers="keep").fit(X, wild)
+    assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
+    assert noisy_error_of(trusting) > 2 * noisy_error_of(robust)
+
+
+@few_directions
+def test_outliers_of_one_of_two_outputs_are_found():
+    X, y = rows(1000)
+    Y = np.stack([y, X[:, 2]], axis=1)
+    Y[np.random.default_rng(1).choice(1000, 10, replace=False), 0] -= 20 * y.std()
+    with pytest.warns(OutlierWarning):
+        model = regressor(curves=False).fit(X, Y)
+    answers = model.predict(TEST_X)
+    assert np.mean((answers[:, 0] - target(TEST_X)) ** 2) < 0.1 * target(TEST_X).var()
+    assert np.mean((answers[:, 1] - TEST_X[:, 2]) ** 2) < 0.1
+
+
+@few_directions
+def test_outliers_cost_a_shared_activation_little_too():
+    X, y = rows(1000)
+    wild = y.copy()
+    wild[::100] += 20 * y.std()
+    with pytest.warns(OutlierWarning):
+        robust = regressor(activation="shared", curves=False).fit(X, wild)
+    clean = regressor(activation="shared", curves=False).fit(X, y)
+    assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
+
+
+@few_directions
+def test_columns_of_noise_get_little_importance():
+    X, y = rows(1000, n_columns=12)
+    importance = regressor().fit(X, y).column_importance_
+    assert importance.sum() == pytest.approx(1)
+    assert importance[2:].sum() < 0.15
+    assert importance[:2].min() > 5 * importance[2:].max()
+
+
+@few_directions
+@pytest.mark.parametrize(("error", "reason"), [(0.0, StopReason.CONVEX), (np.inf, StopReason.TRAINED)])
+def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeypatch, error, reason):
+    X, y = rows(300)
+    monkeypatch.setattr(training, "_convex_error", lambda *_: error)
+    model = regressor(curves=False).fit(X, y)
+    assert model.stop_reason_ is reason
+    assert (model.selection_ is not None) == (reason is StopReason.CONVEX)
+    assert [trial.error for trial in model.trials_] == sorted(trial.error for trial in model.trials_)
+    assert model.trials_
+
+
+@few_directions
+def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_both(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 5))
+    slopes = np.array([1.0, -0.5, 0.3, 0.0, 0.0])
+    y, new = X @ slopes + 1.5 * rng.standard_normal(300), rng.standard_normal((5000, 5))
+    errors = {}
+    for name, forced in (("chosen", None), ("convex", 0.0), ("refined", np.inf)):
+        with monkeypatch.context() as patch:
+            if forced is not None:
+                patch.setattr(training, "_convex_error", lambda *_, error=forced: error)
+            model = regressor().fit(X, y)
+        errors[name] = np.mean((model.predict(new) - new @ slopes) ** 2)
+    assert errors["chosen"] < 1.25 * min(errors["convex"], errors["refined"])
+    assert errors["chosen"] < 0.35 * (slopes @ slopes)
+
+
+@few_directions
+@pytest.mark.parametrize(("n_rows", "width"), [(30, 10), (100, 20), (LEAST_REFINED_ROWS - 1, 20)])
+def test_too_few_rows_to_hold_some_out_have_the_convex_model(n_rows, width):
+    X, y = rows(n_rows)
+    model, convex = regressor().fit(X, y), RFLAFRegressor.convex(width, random_state=0, n_jobs=1).fit(X, y)
+    assert model.stop_reason_ is StopReason.CONVEX
+    assert model.trials_ == ()
+    assert model.curves_ is None
+    assert model.n_components_ == width
+    np.testing.assert_array_equal(model.predict(TEST_X), convex.predict(TEST_X))
+
+
+@few_directions
+def test_rows_enough_are_held_out_and_those_of_weight_zero_do_not_count():
+    X, y = rows(LEAST_REFINED_ROWS)
+    assert len(regressor().fit(X, y).trials_) > 3
+    weight = np.ones(len(y))
+    weight[0] = 0
+    assert regressor().fit(X, y, sample_weight=weight).trials_ == ()
+
+
+@few_directions
+@pytest.mark.parametrize("n_rows", [60, 120])
+def test_an_automatic_width_for_few_rows_is_at_most_a_quarter_of_them(n_rows):
+    X, _ = rows(n_rows)
+    assert regressor("auto").fit(X, np.sin(3 * X[:, 0]) * X[:, 1]).n_components_ <= n_rows // 4
+
+
+@few_directions
+@pytest.mark.parametrize("tolerance", [0.01, 1.0])
+def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
+    X, y = rows(800)
+    model = regressor("auto", curves=False, tolerance=tolerance, alpha=1e-4).fit(X, y)
+    assert model.stop_reason_ is StopReason.TRAINED
+    tried = {trial.width: trial.error for trial in model.trials_}
+    assert {12, 25, 50, 100, 200} <= set(tried) <= {12, 25, 50, 100, 200, 400}
+    limit = min(tried.values()) * (1 + tolerance)
+    assert model.n_components_ == model.trials_[0].width == min(w for w, error in tried.items() if error <= limit)
+    assert error_of(model) < 0.05
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_columns_bend_where_they_are_told_to(curves):
+    model = regressor(curves=curves).fit(*rows())
+    assert model.stop_reason_ is StopReason.TRAINED
+    assert (model.curves_ is not None) == curves
+    assert {bool(trial.recipe.nodes) for trial in model.trials_} == {curves}
+    assert error_of(model) < 0.05
+
+
+@few_directions
+def test_whether_columns_bend_is_chosen_where_it_is_not_told():
+    model = regressor().fit(*rows())
+    assert {bool(trial.recipe.nodes) for trial in model.trials_} == {True, False}
+    assert (model.curves_ is not None) == bool(model.trials_[0].recipe.nodes)
+    assert model.alpha_ == model.trials_[0].recipe.alpha
+
+
+@few_directions
+@pytest.mark.parametrize("curves", ["auto", False])
+def test_a_penalty_given_is_used(curves):
+    model = regressor(alpha=3e-4, curves=curves).fit(*rows())
+    assert model.stop_reason_ is StopReason.TRAINED
+    assert model.alpha_ == 3e-4
+    assert {trial.recipe.alpha for trial in model.trials_} == {3e-4}
+
+
+@few_directions
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_a_seed_fixes_the_model_for_any_number_of_threads(n_outputs):
+    X, y = rows(600)
+    Y = y if n_outputs == 1 else np.stack([y, X[:, 2]], axis=1)
+    one, two, other = (
+        regressor(n_jobs=n_jobs, random_state=seed).fit(X, Y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
+    )
+    np.testing.assert_array_equal(one.predict(TEST_X), two.predict(TEST_X))
+    assert [trial.error for trial in one.trials_] == [trial.error for trial in two.trials_]
+    assert not np.array_equal(one.predict(TEST_X), other.predict(TEST_X))
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, curves):
+    n_chunks = []
+
+    def streamed(*arguments):
+        chunks = original(*arguments)
+        n_chunks.append(len(chunks))
+        return chunks
+
+    original = training.Streamed
+    monkeypatch.setattr(training, "Streamed", streamed)
+    X, y = rows(3500)
+    spec = FitSpec(n_components=16, refined=True, per_component=True, curves=curves, memory=25_000)
+    results = []
+    for n_workers in (1, 2):
+        with ThreadExecutor(n_workers) as executor:
+            results.append(
+                training.train(ArraySource(X, y[:, None], block_rows=64), spec, np.random.default_rng(0), executor)
+            )
+    assert n_chunks[0] == n_chunks[1] > 5
+    one, two = (result.model.decision(TEST_X)[:, 0] for result in results)
+    np.testing.assert_array_equal(one, two)
+    assert results[0].stop_reason is StopReason.TRAINED
+    assert np.mean((one - target(TEST_X)) ** 2) < 0.03 * target(TEST_X).var()
+
+
+@few_directions
+def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
+    X, y = rows(3500)
+    weight = np.ones(3500)
+    weight[:1000] = 0  # the first chunk and more
+    y[:1000] = 1e6
+    model = regressor(16, curves=False, memory=25_000).fit(X, y, sample_weight=weight)
+    assert error_of(model) < 0.03
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_single_and_double_precision_learn_alike(curves):
+    X, y = rows()
+    double, single = (regressor(curves=curves).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32))
+    assert double.predict(TEST_X).dtype == np.float64
+    assert single.predict(TEST_X.astype(np.float32)).dtype == np.float32
+    assert error_of(double) < 0.04
+    assert error_of(single, TEST_X.astype(np.float32)) < 0.04
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_sparse_rows_learn_what_dense_rows_do(curves):
+    X, y = rows()
+    X[:, 2] *= np.random.default_rng(1).random(len(X)) < 0.3
+    dense, sparse = (regressor(curves=curves).fit(data, y) for data in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(sparse.predict(X), dense.predict(X), atol=0.1 * y.std())
+    np.testing.assert_allclose(sparse.predict(sp.csr_array(X)), sparse.predict(X), atol=1e-9)
+    assert sparse.score(X, y) > 0.95
+
+
+@few_directions
+def test_rows_of_weight_zero_are_as_good_as_absent():
+    X, y = rows(800)
+    wrong = np.arange(800) % 4 == 0
+    y[wrong] = 30 * np.random.default_rng(1).standard_normal(200)
+    seeds_tried = range(3)
+    without = [error_of(regressor(random_state=seed).fit(X[~wrong], y[~wrong])) for seed in seeds_tried]
+    weight = np.where(wrong, 0.0, 2.0)
+    weighted = [error_of(regressor(random_state=seed).fit(X, y, sample_weight=weight)) for seed in seeds_tried]
+    assert np.mean(weighted) == pytest.approx(np.mean(without), rel=0.2)
+    assert np.mean(without) < 0.04
+
+
+@few_directions
+def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(monkeypatch):
+    monkeypatch.setattr(training, "_SEARCH_ROWS", 600)
+    X, y = rows(6000)
+    weight = np.zeros(6000)
+    weight[::20] = 1
+    without = regressor(curves=False).fit(X[::20], y[::20])
+    weighted = regressor(curves=False).fit(X, y, sample_weight=weight)
+    assert len(weighted.trials_[0].residual) == len(without.trials_[0].residual) == 135
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_a_column_far_from_zero_does_no_harm(curves):
+    X, y = rows()
+    far, new = X.copy(), TEST_X.copy()
+    for part in (far, new):
+        part[:, 0] = part[:, 0] * 1e3 + 1e12
+    model = regressor(curves=curves).fit(far, y)
+    assert np.mean((model.predict(new) - target(TEST_X)) ** 2) < 0.05 * target(TEST_X).var()
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_constant_columns_have_no_influence(curves):
+    X, y = rows()
+    constants = np.tile([0.0, 1e12, 0.1], (len(X), 1))
+    model = regressor(curves=curves).fit(np.hstack([constants, X]), y)
+    np.testing.assert_array_equal(model.column_importance_[:3], 0)
+    at = np.hstack([np.tile([5.0, -1e12, 3.0], (len(TEST_X), 1)), TEST_X])
+    assert np.mean((model.predict(at) - target(TEST_X)) ** 2) < 0.05 * target(TEST_X).var()
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_rows_that_are_all_alike_predict_the_mean(curves):
+    y = rows()[1]
+    model = regressor(curves=curves).fit(np.full((700, 3), 4.2), y)
+    np.testing.assert_allclose(model.predict(np.zeros((2, 3))), y.mean(), rtol=1e-6, atol=1e-6 * y.std())
+    assert np.isfinite(model.column_importance_).all()
+
+
+@few_directions
+@pytest.mark.parametrize("curves", [True, False])
+def test_a_constant_target_is_predicted_everywhere_without_a_warning(curves):
+    model = regressor(curves=curves).fit(rows()[0], np.full(700, 7.0))
+    np.testing.assert_allclose(model.predict(TEST_X), 7.0)
+
+
+@few_directions
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("curves", [True, False])
+def test_predictions_are_bounded_far_from_the_rows(curves, dtype):
+    X, y = rows()
+    model = regressor(curves=curves).fit(X.astype(dtype), y)
+    far = np.random.default_rng(0).choice([-1e9, 0.0, 1e9], (200, 3)).astype(dtype)
+    answers = model.predict(far)
+    assert np.isfinite(answers).all()
+    bound = abs(model.intercept_) + np.abs(model.coef_) @ np.abs(model.activation_(np.linspace(-3, 3, 301))).max(
+        axis=-1
+    )
+    assert np.abs(answers).max() <= 1.01 * bound
+    assert np.abs(answers - y.mean()).max() < 50 * y.std()
