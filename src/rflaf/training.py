@@ -145,34 +145,37 @@ class FitResult:
     outliers: Outliers | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows with standardised targets, what was measured of them, and the centre and scale of the targets."""
+
+    source: BlockSource
+    moments: TableMoments
+    centre: Array
+    scale: Array
+
+
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """A model of the rows: refined directions, or random ones by Algorithm 1."""
     source = _plan(source, spec)
     moments = _measure(source, executor)
     centre, scale = _target_scale(moments.y, spec.intercept)
-    source = StandardisedTargets(source, centre, scale)
+    rows = _Rows(StandardisedTargets(source, centre, scale), moments, centre, scale)
     if not spec.refined:
-        return _sample(source, moments, centre, scale, spec, rng, executor)
+        return _sample(rows, spec, rng, executor)
     n_rows = _count_used(source, executor)
     if n_rows < LEAST_REFINED_ROWS:
         _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(source, moments, centre, scale, _for_few_rows(spec, n_rows), rng, executor)
-    return _refine(source, n_rows, moments, centre, scale, spec, rng, executor)
+        return _sample(rows, _for_few_rows(spec, n_rows), rng, executor)
+    return _refine(rows, n_rows, spec, rng, executor)
 
 
-def _sample(
-    source: BlockSource,
-    moments: TableMoments,
-    centre: Array,
-    scale: Array,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> FitResult:
+def _sample(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Algorithm 1, lines 1 to 6, for the squared loss; plain sampling is lines 1 and 6.
 
     Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
     """
+    source, moments = rows.source, rows.moments
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.X.scale)
     bandwidth, directions = _scale(source, pool, spec, rng)
@@ -202,7 +205,7 @@ def _sample(
         fitted = _fit_per_component(source, directions, spec, rng, executor)
     else:
         fitted = _fit_shared(source, directions, spec, rng, executor, start)
-    model = _unscale(directions, fitted, centre, scale, spec.intercept)
+    model = _unscale(directions, fitted, rows, spec.intercept)
     alpha = fitted.solution.ridge / directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
     learned = fitted.learned
@@ -221,46 +224,24 @@ def _count_used(source: BlockSource, executor: Executor) -> int:
     return int(executor.reduce(source, one)[0])
 
 
-def _refine(
-    source: BlockSource,
-    n_rows: int,
-    moments: TableMoments,
-    centre: Array,
-    scale: Array,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> FitResult:
+def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Directions, curves and activations trained together, then the output weights as a ridge on all rows."""
-    mean_weight = moments.X.weight / n_rows
+    source, column = rows.source, rows.moments.X
+    mean_weight = column.weight / n_rows
     to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
-    hunt = hold_out(sample, moments.X.mean, moments.X.scale, rng)
-    shape = Shape(spec.n_components or _FIRST_WIDTH, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
-    plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
-    if spec.alpha is not None:
-        plan = plan.with_alpha(spec.alpha)
-    trials = search(hunt, shape, plan, executor)
-    outliers = None if spec.keep_outliers else find_outliers(hunt, trials[0])
-    if outliers is not None:
-        _log.info("%s", outliers)
-        shape = replace(shape, delta=outliers.delta)
-        trials = search(hunt, shape, plan, executor)
+    hunt = hold_out(sample, column.mean, column.scale, rng)
+    trials, shape, outliers = _hunt(hunt, spec, executor)
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
         chosen = _for_few_rows(spec, n_rows)
         if _convex_error(hunt, chosen, rng, executor) < trials[0].error:
             _log.info("refined: random directions, chosen greedily, do better on the rows held out")
-            result = _sample(source, moments, centre, scale, chosen, rng, executor)
-            return replace(result, trials=tuple(trials))
-    if spec.n_components is None:
-        trials = choose_width(hunt, shape, trials[0], spec.tolerance, executor)
+            return replace(_sample(rows, chosen, rng, executor), trials=tuple(trials))
     best = trials[0]
-    shape = replace(shape, n_components=best.width)
 
-    encoding = encode(sample, moments.X.mean, moments.X.scale, best.recipe.nodes)
+    encoding = encode(sample, column.mean, column.scale, best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
-    rows, _ = chunks[0]
-    trainer = begin(encoding, rows, sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
+    trainer = begin(encoding, chunks[0][0], sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
     trace = train_refined(trainer, chunks, n_rows, rng)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
@@ -271,14 +252,14 @@ def _refine(
     ones = refined.directions.importance
     solution = system.solve(_ridge(source, features, ones, ones.size, system, replace(spec, alpha=None), rng, executor))
     squares = np.minimum(np.abs(best.residual.astype(np.float64)), shape.delta) ** 2
-    noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out])
+    noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out]) * rows.scale**2
     model = RandomFeatureModel(
         refined.directions,
         Activation(spec.basis, refined.a),
-        solution.v * scale,
-        centre + scale * solution.intercept,
+        solution.v * rows.scale,
+        rows.centre + rows.scale * solution.intercept,
         refined.curves,
-        LastLayer(unscale(equations, centre, scale), solution.ridge, noise * scale**2, spec.intercept),
+        LastLayer(unscale(equations, rows.centre, rows.scale), solution.ridge, noise, spec.intercept),
     )
     return FitResult(
         model,
@@ -286,11 +267,29 @@ def _refine(
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
-        StopReason.TRAINED if scale.any() else StopReason.NOTHING_TO_LEARN,
+        StopReason.TRAINED if rows.scale.any() else StopReason.NOTHING_TO_LEARN,
         _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng)),
         trials=tuple(trials),
         outliers=outliers,
     )
+
+
+def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[list[Trial], Shape, Outliers | None]:
+    """What was tried on the rows held out, the best first, the shape it settled on, and outliers found on the way."""
+    width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
+    shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
+    plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
+    if spec.alpha is not None:
+        plan = plan.with_alpha(spec.alpha)
+    trials = search(hunt, shape, plan, executor)
+    outliers = None if spec.keep_outliers else find_outliers(hunt, trials[0])
+    if outliers is not None:
+        _log.info("%s", outliers)
+        shape = replace(shape, delta=outliers.delta)
+        trials = search(hunt, shape, plan, executor)
+    if spec.n_components is None:
+        trials = choose_width(hunt, shape, trials[0], spec.tolerance, executor)
+    return trials, replace(shape, n_components=trials[0].width), outliers
 
 
 def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
@@ -305,9 +304,8 @@ def _convex_error(hunt: Hunt, spec: FitSpec, rng: np.random.Generator, executor:
     table, residuals = hunt.table, []
     for kept, held_out in hunt.splits:
         part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
-        moments = _measure(part, executor)
-        centre, scale = np.zeros(part.n_outputs), np.ones(part.n_outputs)
-        model = _sample(part, moments, centre, scale, spec, rng, executor).model
+        rows = _Rows(part, _measure(part, executor), np.zeros(part.n_outputs), np.ones(part.n_outputs))
+        model = _sample(rows, spec, rng, executor).model
         residuals.append(table.y[held_out] - model.decision(table.X[held_out]))
     error = hunt.loss(np.concatenate(residuals))
     _log.info("hold-out error %.5g: random directions, chosen greedily", error)
@@ -544,10 +542,9 @@ def _lost(learned: ComponentActivations, convex: RidgeSolution, spec: FitSpec) -
     return np.maximum(kept.y_square - fit - convex.mean_residual, 0)
 
 
-def _unscale(
-    directions: Directions, fitted: _Fitted, centre: Array, scale: Array, intercept: bool
-) -> RandomFeatureModel:
+def _unscale(directions: Directions, fitted: _Fitted, rows: _Rows, intercept: bool) -> RandomFeatureModel:
     """Undo the scaling of the targets: it is folded into the output weights and the intercept."""
+    centre, scale = rows.centre, rows.scale
     equations = unscale(fitted.equations, centre, scale)
     last_layer = LastLayer(equations, fitted.solution.ridge, fitted.noise * scale**2, intercept)
     return RandomFeatureModel(
