@@ -8,14 +8,15 @@ threads pay without changing a bit, and the winner is trained again on all rows.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoding import InMemory, Table, encode
+from ._refine_kernels import Rows
+from .encoding import Encoding, InMemory, Table, encode
 from .executors import Executor
 from .refine import Recipe, Shape, begin, train
 
@@ -85,6 +86,14 @@ class Hunt:
     scale: Array
     splits: tuple[tuple[Array, Array], ...]
     seed: int
+    _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, repr=False)
+
+    def encoded(self, nodes: int) -> tuple[Encoding, Rows]:
+        """The table as the loops read it, encoded once for all recipes of as many nodes."""
+        if nodes not in self._encoded:
+            encoding = encode(self.table, self.mean, self.scale, nodes)
+            self._encoded[nodes] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
+        return self._encoded[nodes]
 
     @property
     def held_out(self) -> Array:
@@ -93,8 +102,7 @@ class Hunt:
 
     def trial(self, shape: Shape, recipe: Recipe) -> Trial:
         """Train one candidate on every split and measure it."""
-        encoding = encode(self.table, self.mean, self.scale, recipe.nodes)
-        rows = encoding.rows(self.table.X, self.table.y, self.table.weight)
+        encoding, rows = self.encoded(recipe.nodes)
         residuals = []
         for kept, held_out in self.splits:
             rng = np.random.default_rng(self.seed)
@@ -112,6 +120,8 @@ class Hunt:
 
     def compare(self, shape: Shape, recipes: Any, executor: Executor) -> list[Trial]:
         """Trials of several recipes, side by side."""
+        for recipe in recipes:
+            self.encoded(recipe.nodes)
         trials: list[Trial] = executor.map(list(recipes), partial(self.trial, shape))
         for trial in trials:
             _log.info("hold-out error %.5g: %s, %d components", trial.error, trial.recipe, trial.width)
