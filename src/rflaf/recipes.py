@@ -120,8 +120,6 @@ class Hunt:
 
     def compare(self, shape: Shape, recipes: Any, executor: Executor) -> list[Trial]:
         """Trials of several recipes, side by side."""
-        for recipe in recipes:
-            self.encoded(recipe.nodes)
         trials: list[Trial] = executor.map(list(recipes), partial(self.trial, shape))
         for trial in trials:
             _log.info("hold-out error %.5g: %s, %d components", trial.error, trial.recipe, trial.width)
