@@ -86,7 +86,7 @@ class Hunt:
     scale: Array
     splits: tuple[tuple[Array, Array], ...]
     seed: int
-    _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, repr=False)
+    _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, nodes: int) -> tuple[Encoding, Rows]:
         """The table as the loops read it, encoded once for all recipes of as many nodes."""
