@@ -30,6 +30,7 @@ from rflaf.recipes import (
     find_outliers,
     hold_out,
     search,
+    without_weak_columns,
 )
 from rflaf.refine import Recipe, Shape
 from rflaf.spectral import Gaussian
@@ -745,3 +746,39 @@ def test_predictions_are_bounded_far_from_the_rows(curves, dtype):
     )
     assert np.abs(answers).max() <= 1.01 * bound
     assert np.abs(answers - y.mean()).max() < 50 * y.std()
+
+
+# Columns
+
+
+def test_columns_weaker_than_a_tenth_of_the_strongest_are_left_out_of_a_hunt():
+    hunt = hunt_on(some_table())
+    trial = Trial(QUICK, 16, 0.1, np.zeros((1, 1)), np.array([1.0, 0.0999, 0.1]))
+    narrower = without_weak_columns(hunt, trial)
+    assert narrower is not None
+    np.testing.assert_array_equal(narrower.scale, [hunt.scale[0], 0, hunt.scale[2]])
+    assert without_weak_columns(narrower, trial) is None  # it is left out already
+    assert without_weak_columns(hunt, replace(trial, strength=np.ones(3))) is None
+
+
+@each_quick_recipe
+def test_a_column_that_was_left_out_has_no_influence_on_a_trial(recipe):
+    table = some_table(400)
+    hunt = hunt_on(table)
+    hunt = replace(hunt, scale=hunt.scale * [1, 1, 0])
+    other = np.random.default_rng(1).standard_normal(400)
+    moved = replace(hunt, table=replace(table, X=np.column_stack([table.X[:, :2], other])))
+    first, second = hunt.trial(SHAPE, recipe), moved.trial(SHAPE, recipe)
+    np.testing.assert_array_equal(first.residual, second.residual)
+    assert first.strength[2] == 0 < first.strength[:2].min()
+
+
+def test_useless_columns_leave_the_model_and_the_rest_is_as_good_as_without_them():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (3600, 12))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(3600)
+    fitted = [RFLAFRegressor(24, random_state=0).fit(X[:1600, :d], y[:1600]) for d in (3, 12)]
+    few, all_columns = (np.mean((m.predict(X[1600:, : m.n_features_in_]) - y[1600:]) ** 2) for m in fitted)
+    assert all_columns < 1.15 * few
+    assert np.count_nonzero(fitted[1].column_importance_[3:]) <= 2
+    assert (fitted[1].column_importance_[:3] > 0.1).all()

@@ -27,6 +27,7 @@ _EFFORT = 0.6  # of the epochs: enough to tell which recipe is best
 _NARROWER, _WIDER = (12, 25, 50), (200, 400)
 _ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
 _START_ROWS = 4000  # that the spread of the first projections is measured on
+_WEAK = 0.1  # of the strongest column
 _TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
@@ -69,12 +70,16 @@ EITHER = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate after its training: its loss on rows held out, and how far off it was there, (n_held_out, O)."""
+    """A candidate after its training: its loss on rows held out, and how far off it was there, (n_held_out, O).
+
+    ``strength`` (n_features,) is how far every column moved its components.
+    """
 
     recipe: Recipe
     width: int
     error: float
     residual: Array
+    strength: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +108,15 @@ class Hunt:
     def trial(self, shape: Shape, recipe: Recipe) -> Trial:
         """Train one candidate on every split and measure it."""
         encoding, rows = self.encoded(recipe.nodes)
-        residuals = []
+        residuals, strength = [], np.zeros(self.scale.size)
         for kept, held_out in self.splits:
             rng = np.random.default_rng(self.seed)
             trainer = begin(encoding, rows, self.table.X[kept[:_START_ROWS]], shape, recipe, rng, kept.size)
             train(trainer, InMemory(rows, kept), kept.size, rng, _EFFORT)
             residuals.append(self.table.y[held_out] - trainer.outputs(rows, held_out))
+            strength = np.maximum(strength, trainer.strength())
         residual = np.concatenate(residuals)
-        return Trial(recipe, shape.n_components, self.loss(residual, shape.delta), residual)
+        return Trial(recipe, shape.n_components, self.loss(residual, shape.delta), residual, strength)
 
     def loss(self, residual: Array, delta: float = float("inf")) -> float:
         """Weighted mean of huber(residual) over the rows held out, summed over the outputs."""
@@ -179,6 +185,12 @@ def search(hunt: Hunt, shape: Shape, plan: Plan, executor: Executor) -> list[Tri
     best = min(trials, key=_error)
     trials += hunt.compare(shape, plan.following.get(best.recipe, ()), executor)
     return sorted(trials, key=_error)
+
+
+def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
+    """The hunt without the columns that hardly move anything in a trial; None where every column does."""
+    weak = (trial.strength < _WEAK * trial.strength.max(initial=0.0)) & (hunt.scale > 0)
+    return replace(hunt, scale=np.where(weak, 0.0, hunt.scale)) if weak.any() else None
 
 
 def _error(trial: Trial) -> float:

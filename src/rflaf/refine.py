@@ -102,6 +102,14 @@ class Trainer:
         )  # fmt: skip
         return loss
 
+    def strength(self) -> Array:
+        """How far every column moves the inputs of the components, (n_features,): root mean square over its nodes."""
+        knots, size = self.encoding.knots, np.zeros(self.encoding.scale.size)
+        size[self.encoding.linear] = np.sqrt(np.sum(self.network.W**2, axis=1))
+        for curve, column in enumerate(knots.columns):
+            size[column] = np.sqrt(np.var(self.network.H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
+        return size
+
     def outputs(self, rows: kernels.Rows, index: Array) -> Array:
         """f at the rows ``index``: (index.size, n_outputs)."""
         out = np.empty((index.size, self.network.V.shape[0]), np.float32)

@@ -27,7 +27,19 @@ from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scor
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .outcomes import StopReason
-from .recipes import BENT, EITHER, STRAIGHT, Hunt, Outliers, Trial, choose_width, find_outliers, hold_out, search
+from .recipes import (
+    BENT,
+    EITHER,
+    STRAIGHT,
+    Hunt,
+    Outliers,
+    Trial,
+    choose_width,
+    find_outliers,
+    hold_out,
+    search,
+    without_weak_columns,
+)
 from .refine import Refined, Shape, begin, fold
 from .refine import train as train_refined
 from .scaling import ColumnMoments, TableMoments, measure
@@ -48,6 +60,7 @@ _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _LEAVE_ONE_OUT_ROWS = 8000
 _SEARCH_ROWS = 20_000
 _FIRST_WIDTH = 100
+_MOST_ROUNDS = 3  # of leaving out columns
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
 _ENCODED_MEMORY = 2**31
@@ -231,7 +244,7 @@ def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, e
     to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
     hunt = hold_out(sample, column.mean, column.scale, rng)
-    trials, shape, outliers = _hunt(hunt, spec, executor)
+    hunt, trials, shape, outliers = _hunt(hunt, spec, executor)
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
         chosen = _for_few_rows(spec, n_rows)
         if _convex_error(hunt, chosen, rng, executor) < trials[0].error:
@@ -239,7 +252,7 @@ def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, e
             return replace(_sample(rows, chosen, rng, executor), trials=tuple(trials))
     best = trials[0]
 
-    encoding = encode(sample, column.mean, column.scale, best.recipe.nodes)
+    encoding = encode(sample, hunt.mean, hunt.scale, best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
     trainer = begin(encoding, chunks[0][0], sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
     trace = train_refined(trainer, chunks, n_rows, rng)
@@ -274,8 +287,8 @@ def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, e
     )
 
 
-def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[list[Trial], Shape, Outliers | None]:
-    """What was tried on the rows held out, the best first, the shape it settled on, and outliers found on the way."""
+def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[Hunt, list[Trial], Shape, Outliers | None]:
+    """The columns worth keeping, what was tried on them, the best first, its shape, and outliers found on the way."""
     width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
     shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
     plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
@@ -287,9 +300,18 @@ def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[list[Trial], S
         _log.info("%s", outliers)
         shape = replace(shape, delta=outliers.delta)
         trials = search(hunt, shape, plan, executor)
+    for _ in range(_MOST_ROUNDS):
+        narrower = without_weak_columns(hunt, trials[0])
+        if narrower is None:
+            break
+        again = search(narrower, shape, plan, executor)
+        if again[0].error > trials[0].error:
+            break
+        _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
+        hunt, trials = narrower, again
     if spec.n_components is None:
         trials = choose_width(hunt, shape, trials[0], spec.tolerance, executor)
-    return trials, replace(shape, n_components=trials[0].width), outliers
+    return hunt, trials, replace(shape, n_components=trials[0].width), outliers
 
 
 def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
