@@ -117,6 +117,8 @@ def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
     from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
     plt = require_matplotlib()
+    from matplotlib.ticker import LogLocator
+
     figure, axes = plt.subplots(1, len(table), figsize=(3.6 * len(table), 3.4), squeeze=False, layout="constrained")
     lines = {
         "shared, plain": (GREY, "s"),
@@ -134,10 +136,13 @@ def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
             ax.axhline(error, ls=style, lw=1, color=VERMILION, label=f"LightGBM, {trees} trees")
         ax.set(xscale="log", yscale="log", xlabel="width S", title=name)
         ax.set_xticks([30, 100, 300, 1000], ["30", "100", "300", "1000"])
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
+        ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("test error / variance")
-    axes[0, 0].legend(frameon=False, fontsize=7)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     figure.savefig(path, dpi=150)
 
 

@@ -23,11 +23,11 @@ from .refine import Recipe, Shape, begin, train
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _HELD_OUT = 0.15
-_EFFORT = 0.6  # of the epochs: enough to tell which recipe is best
+_EFFORT = 0.5  # of the epochs: enough to tell which recipe is best
 _NARROWER, _WIDER = (12, 25, 50), (200, 400)
 _ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
 _START_ROWS = 4000  # that the spread of the first projections is measured on
-_WEAK = 0.1  # of the strongest column
+_WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
@@ -53,7 +53,7 @@ _VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
 BENT = Plan(
     (_EASY, _MIDDLE, _STIFF),
     {
-        _EASY: (Recipe(1.5e-5), Recipe(1.5e-6, 0.3), Recipe(1.5e-6, 0.3, nodes=193)),
+        _EASY: (Recipe(1.5e-6, 0.3, nodes=193), Recipe(1.5e-5), Recipe(1.5e-6, 0.3)),  # the longest first
         _MIDDLE: (Recipe(1.5e-5), Recipe(1.5e-4, 0.3)),
         _STIFF: (Recipe(5e-3), Recipe(1.5e-4, 0.3)),
     },
@@ -188,9 +188,11 @@ def search(hunt: Hunt, shape: Shape, plan: Plan, executor: Executor) -> list[Tri
 
 
 def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
-    """The hunt without the columns that hardly move anything in a trial; None where every column does."""
-    weak = (trial.strength < _WEAK * trial.strength.max(initial=0.0)) & (hunt.scale > 0)
-    return replace(hunt, scale=np.where(weak, 0.0, hunt.scale)) if weak.any() else None
+    """The hunt without the columns that hardly move anything in a trial; None where these are too few to matter."""
+    used = hunt.scale > 0
+    weak = used & (trial.strength < _WEAK * trial.strength.max(initial=0.0))
+    enough = weak.sum() >= max(1, _WEAK_SHARE * used.sum())
+    return replace(hunt, scale=np.where(weak, 0.0, hunt.scale)) if enough else None
 
 
 def _error(trial: Trial) -> float:
