@@ -76,3 +76,13 @@ def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_compone
     X_train, X_test, y_train, y_test = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=0)
     model = RFLAFRegressor.convex(n_components, random_state=0)
     assert np.mean((model.fit(X_train, y_train).predict(X_test) - y_test) ** 2) <= mark
+
+
+@pytest.mark.parametrize(("settings", "mark"), [({}, 0.36), ({"curves": False}, 0.43)], ids=["curves", "straight"])
+def test_a_refined_model_meets_its_mark_and_covers_its_targets(settings, mark):
+    X, y = protein()
+    X_train, X_test, y_train, y_test = train_test_split(X.astype(np.float32), y, test_size=0.2, random_state=0)
+    model = RFLAFRegressor(100, random_state=0, **settings).fit(X_train, y_train)
+    mean, deviation = model.predict(X_test, return_std=True)
+    assert mean_squared_error(y_test, mean) <= mark
+    assert 0.85 < np.mean(np.abs(y_test - mean) < 1.6449 * deviation) < 0.95

@@ -123,13 +123,14 @@ class RandomFeatureModel:
 
         ``X`` is taken as it is: finite numbers of the right width are the caller's promise.
         """
-        feature_map, predictor = self._compile(X.dtype)
-        if sp.issparse(X):
+        dtype, n_rows = X.dtype, X.shape[0]
+        feature_map, predictor = self._compile(dtype)
+        if not isinstance(X, np.ndarray) and sp.issparse(X):  # the first test is the faster one
             return self._decision_by_blocks(X, feature_map)
-        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
-        n_threads = X.shape[0] * self.n_components // _THREAD_WORK
-        if n_jobs == 1 or n_threads < 2:
-            predictor.predict(X, out, 0, X.shape[0])
+        out = np.empty((n_rows, self.v.shape[1]), dtype)
+        n_threads = 1 if n_jobs == 1 else n_rows * self.n_components // _THREAD_WORK
+        if n_threads < 2:
+            predictor.predict(X, out, 0, n_rows)
         else:
             _predict_in_threads(predictor, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
         return out
