@@ -780,5 +780,5 @@ def test_useless_columns_leave_the_model_and_the_rest_is_as_good_as_without_them
     fitted = [RFLAFRegressor(24, random_state=0).fit(X[:1600, :d], y[:1600]) for d in (3, 12)]
     few, all_columns = (np.mean((m.predict(X[1600:, : m.n_features_in_]) - y[1600:]) ** 2) for m in fitted)
     assert all_columns < 1.15 * few
-    assert np.count_nonzero(fitted[1].column_importance_[3:]) <= 2
+    assert fitted[1].column_importance_[3:].sum() < 0.01
     assert (fitted[1].column_importance_[:3] > 0.1).all()

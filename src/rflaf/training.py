@@ -60,7 +60,7 @@ _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _LEAVE_ONE_OUT_ROWS = 8000
 _SEARCH_ROWS = 20_000
 _FIRST_WIDTH = 100
-_MOST_ROUNDS = 3  # of leaving out columns
+_MOST_ROUNDS, _NO_WORSE = 3, 0.01  # of leaving out columns; what fewer columns may cost
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
 _ENCODED_MEMORY = 2**31
@@ -305,7 +305,7 @@ def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[Hunt, list[Tri
         if narrower is None:
             break
         again = search(narrower, shape, plan, executor)
-        if again[0].error > trials[0].error:
+        if again[0].error > trials[0].error * (1 + _NO_WORSE):
             break
         _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
         hunt, trials = narrower, again
