@@ -505,7 +505,7 @@ def test_columns_of_noise_get_little_importance():
 @pytest.mark.parametrize(("error", "reason"), [(0.0, StopReason.CONVEX), (np.inf, StopReason.TRAINED)])
 def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeypatch, error, reason):
     X, y = rows(300)
-    monkeypatch.setattr(training, "_convex_error", lambda *_: error)
+    monkeypatch.setattr(training, "_rival_error", lambda *_: error)
     model = regressor(curves=False).fit(X, y)
     assert model.stop_reason_ is reason
     assert (model.selection_ is not None) == (reason is StopReason.CONVEX)
@@ -523,7 +523,7 @@ def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_bo
     for name, forced in (("chosen", None), ("convex", 0.0), ("refined", np.inf)):
         with monkeypatch.context() as patch:
             if forced is not None:
-                patch.setattr(training, "_convex_error", lambda *_, error=forced: error)
+                patch.setattr(training, "_rival_error", lambda *_, error=forced: error)
             model = regressor().fit(X, y)
         errors[name] = np.mean((model.predict(new) - new @ slopes) ** 2)
     assert errors["chosen"] < 1.25 * min(errors["convex"], errors["refined"])

@@ -239,7 +239,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     directions : {"refined", "random"}, default="refined"
         Train the directions, from a draw of ``density``; or draw and freeze them. With fewer than 200 rows none can be
         held out, and up to 3,000 rows random directions are tried too: where they do better, the model is that of
-        ``RFLAFRegressor.convex``, of at most 100 components and a quarter as many as rows.
+        ``RFLAFRegressor.convex`` or the paper's, of at most 100 components and a quarter as many as rows.
     sampling : {"plain", "leverage", "greedy"}, default="plain"
         For random directions: draw them from p(w); or from a pool of ``pool_size`` of them in proportion to their ridge
         leverage scores (Algorithm 1 of the paper); or choose from such a pool the components that lower the error most,
