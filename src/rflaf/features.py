@@ -274,6 +274,15 @@ def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pie
     )
 
 
+def compile_features(
+    directions: Directions, curves: ColumnCurves | None, pieces: Pieces, a: Array, dtype: Any
+) -> FeatureMap | CurvedMap:
+    """The map of a model whose columns may bend."""
+    if curves is None:
+        return compile_map(directions, pieces, a, dtype)
+    return compile_curved_map(directions, curves, pieces, a, dtype)
+
+
 def pack_curved(curved_map: CurvedMap, v: Array, intercept: Array) -> CurvedPredictor:
     """Pack ``v`` (n_components, n_outputs) and the map for `CurvedPredictor`."""
     padding = curved_map.bias.size - curved_map.width

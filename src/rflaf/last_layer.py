@@ -10,7 +10,7 @@ is the variance of a new observation at x under the posterior of v given directi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,8 +66,7 @@ class LastLayer:
 
 def unscale(equations: NormalEquations, centre: Array, scale: Array) -> NormalEquations:
     """The equations for targets centre + scale y."""
-    mixing = np.eye(equations.moments.shape[0])
-    targets = np.arange(equations.n_components + 1, mixing.shape[0])
-    mixing[targets, targets] = scale
-    mixing[equations.n_components, targets] = centre
-    return equations.mix(mixing)
+    moments, one = equations.moments.copy(), equations.n_components
+    moments[:, one + 1 :] = scale * moments[:, one + 1 :] + centre * moments[:, [one]]
+    moments[one + 1 :] = scale[:, None] * moments[one + 1 :] + centre[:, None] * moments[one]
+    return replace(equations, moments=moments)

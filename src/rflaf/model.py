@@ -23,8 +23,7 @@ from .features import (
     CurvedPredictor,
     FeatureMap,
     Predictor,
-    compile_curved_map,
-    compile_map,
+    compile_features,
     pack,
     pack_curved,
 )
@@ -190,13 +189,10 @@ class RandomFeatureModel:
         """
         if self.last_layer is None:
             raise ValueError("this model was made without the sums of its last layer")
-        feature_map, _ = self._compile(X.dtype)
-        importance = self.directions.importance[:, None]
         out = np.empty((X.shape[0], self.n_outputs))
         for start in range(0, X.shape[0], _BLOCK_ROWS):
-            rows = X[start : start + _BLOCK_ROWS]
-            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
-            out[start : start + _BLOCK_ROWS] = np.sqrt(self.last_layer.variance(z * importance))
+            z = self.features(X[start : start + _BLOCK_ROWS]).T
+            out[start : start + _BLOCK_ROWS] = np.sqrt(self.last_layer.variance(z))
         return out
 
     def prune(self, n_components: int) -> RandomFeatureModel:
@@ -247,13 +243,13 @@ class RandomFeatureModel:
         if compiled is None:
             pieces, a = self.activation.compile()
             weights = self.directions.importance[:, None] * self.v
-            if self.curves is None:
-                plain = compile_map(self.directions, pieces, a, dtype)
-                compiled = plain, pack(plain, weights, self.intercept)
+            feature_map = compile_features(self.directions, self.curves, pieces, a, dtype)
+            packed: _Predictor
+            if isinstance(feature_map, CurvedMap):
+                packed = pack_curved(feature_map, weights, self.intercept)
             else:
-                curved = compile_curved_map(self.directions, self.curves, pieces, a, dtype)
-                compiled = curved, pack_curved(curved, weights, self.intercept)
-            self._compiled[dtype] = compiled
+                packed = pack(feature_map, weights, self.intercept)
+            compiled = self._compiled[dtype] = feature_map, packed
         return compiled
 
     def _decision_by_blocks(self, X: Any, feature_map: _Map) -> Array:

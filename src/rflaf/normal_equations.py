@@ -154,6 +154,15 @@ class RidgeSystem:
         mean = float(np.diagonal(self.G).mean())
         return mean if mean > 0 else 1.0
 
+    @property
+    def length(self) -> Array:
+        """Mean squares of the features, (n_components,)."""
+        return np.diagonal(self.G)
+
+    def column(self, j: int) -> Array:
+        """Mean products of feature j with all features, (n_components,)."""
+        return np.asarray(self.G[:, j])
+
     def factor(self, ridge: float) -> RidgeFactor:
         """Factor G + ridge I once, for any number of right-hand sides."""
         diagonal = np.diagonal(self.G) + ridge

@@ -28,6 +28,7 @@ _NARROWER, _WIDER = (12, 25, 50), (200, 400)
 _ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
 _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
+_MOST_ROUNDS, _NO_WORSE = 3, 0.01  # of leaving out columns; what fewer columns may cost
 _TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
@@ -217,3 +218,30 @@ def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, execut
     limit = min(trial.error for trial in trials) * (1 + tolerance)
     chosen = min((trial for trial in trials if trial.error <= limit), key=lambda trial: trial.width)
     return [chosen, *(trial for trial in trials if trial is not chosen)]
+
+
+def settle(
+    hunt: Hunt, shape: Shape, plan: Plan, keep_outliers: bool, tolerance: float | None, executor: Executor
+) -> tuple[Hunt, list[Trial], Shape, Outliers | None]:
+    """The columns worth keeping, what was tried on them, the best first, its shape, and outliers found on the way.
+
+    The width is that of ``shape`` unless a ``tolerance`` is given to choose it by.
+    """
+    trials = search(hunt, shape, plan, executor)
+    outliers = None if keep_outliers else find_outliers(hunt, trials[0])
+    if outliers is not None:
+        _log.info("%s", outliers)
+        shape = replace(shape, delta=outliers.delta)
+        trials = search(hunt, shape, plan, executor)
+    for _ in range(_MOST_ROUNDS):
+        narrower = without_weak_columns(hunt, trials[0])
+        if narrower is None:
+            break
+        again = search(narrower, shape, plan, executor)
+        if again[0].error > trials[0].error * (1 + _NO_WORSE):
+            break
+        _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
+        hunt, trials = narrower, again
+    if tolerance is not None:
+        trials = choose_width(hunt, shape, trials[0], tolerance, executor)
+    return hunt, trials, replace(shape, n_components=trials[0].width), outliers

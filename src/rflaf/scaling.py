@@ -61,14 +61,16 @@ class ColumnMoments:
 
 @dataclass(slots=True)
 class TableMoments:
-    """Column moments of the inputs and of the targets."""
+    """Column moments of the inputs and of the targets, and the number of rows whose weight is not zero."""
 
     X: ColumnMoments
     y: ColumnMoments
+    n_used: int
 
     def __iadd__(self, other: TableMoments) -> Self:
         self.X += other.X
         self.y += other.y
+        self.n_used += other.n_used
         return self
 
 
@@ -77,7 +79,9 @@ def measure(source: BlockSource, executor: Executor) -> TableMoments:
 
     def one(block: Block, scratch: Scratch) -> TableMoments:
         return TableMoments(
-            ColumnMoments.from_rows(block.X, block.weight), ColumnMoments.from_rows(block.y, block.weight)
+            ColumnMoments.from_rows(block.X, block.weight),
+            ColumnMoments.from_rows(block.y, block.weight),
+            block.n_rows if block.weight is None else int(np.count_nonzero(block.weight)),
         )
 
     return executor.reduce(source, one)

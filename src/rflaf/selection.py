@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_equations import NormalEquations, RidgeSystem
+from .normal_equations import NormalEquations
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
@@ -54,7 +54,10 @@ class Selection:
 
 
 class Pool(Protocol):
-    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted."""
+    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted.
+
+    A `RidgeSystem` is one, given by its Gram matrix.
+    """
 
     @property
     def c(self) -> Array:
@@ -89,40 +92,6 @@ class Pool(Protocol):
     def column(self, j: int) -> Array:
         """Mean products of feature j with all features, (pool_size,)."""
         ...
-
-
-@dataclass(frozen=True)
-class GramPool:
-    """A pool given by its Gram matrix."""
-
-    system: RidgeSystem
-
-    @property
-    def c(self) -> Array:
-        return self.system.c
-
-    @property
-    def y_square(self) -> Array:
-        return self.system.y_square
-
-    @property
-    def z_mean(self) -> Array:
-        return self.system.z_mean
-
-    @property
-    def precision(self) -> float:
-        return self.system.precision
-
-    @property
-    def length(self) -> Array:
-        return np.diagonal(self.system.G)
-
-    @property
-    def count(self) -> float:
-        return self.system.count
-
-    def column(self, j: int) -> Array:
-        return np.asarray(self.system.G[:, j])
 
 
 @dataclass(frozen=True)
@@ -171,7 +140,7 @@ def select_greedily(
     >>> select_greedily(NormalEquations.from_design(design, 1), 2, intercept=False).order
     array([1, 0])
     """
-    return select_from(GramPool(equations.system(intercept)), n_components, ridge, intercept)
+    return select_from(equations.system(intercept), n_components, ridge, intercept)
 
 
 def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bool = True) -> Selection:

@@ -1,8 +1,9 @@
 """The whole method on one page: from rows to a fitted model.
 
-`train` is Algorithm 1 of the paper, line by line; plain sampling is the same page without lines 2 to 5.
-Everything reads the rows through sums over blocks and draws random numbers from one generator, so a seed fixes the
-model whatever the number of threads; another block size changes the sums only by rounding.
+`_sample` is Algorithm 1 of the paper, line by line; plain sampling is the same page without lines 2 to 5. `_refine`
+trains the directions too, by the recipe that does best on rows held out. Everything reads the rows through blocks and
+draws random numbers from one generator, so a seed fixes the model whatever the number of threads; for random directions
+another block size changes the sums only by rounding.
 """
 
 from __future__ import annotations
@@ -18,29 +19,17 @@ from .bases import Basis, BSplineBasis
 from .bilinear import Search, SharedActivation, learn_shared_activation
 from .blocks import ArraySource, Block, BlockSource, Scratch, StandardisedTargets, plan_rows
 from .convex import ComponentActivations, expand, solve_per_component, solve_shapes
-from .encoding import Streamed, encode, read
+from .encoding import Streamed, read
 from .errors import InvalidParameterError
 from .executors import Executor
-from .features import FeatureMap, RowFeatures, compile_curved_map, compile_map, sum_equations, sum_robust_equations
+from .features import FeatureMap, RowFeatures, compile_features, compile_map, sum_equations, sum_robust_equations
 from .last_layer import LastLayer, unscale
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .outcomes import StopReason
-from .recipes import (
-    BENT,
-    EITHER,
-    STRAIGHT,
-    Hunt,
-    Outliers,
-    Trial,
-    choose_width,
-    find_outliers,
-    hold_out,
-    search,
-    without_weak_columns,
-)
-from .refine import Refined, Shape, begin, fold
+from .recipes import BENT, EITHER, STRAIGHT, Hunt, Outliers, Plan, Trial, hold_out, settle
+from .refine import Shape, begin, fold
 from .refine import train as train_refined
 from .scaling import ColumnMoments, TableMoments, measure
 from .selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
@@ -60,7 +49,6 @@ _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _LEAVE_ONE_OUT_ROWS = 8000
 _SEARCH_ROWS = 20_000
 _FIRST_WIDTH = 100
-_MOST_ROUNDS, _NO_WORSE = 3, 0.01  # of leaving out columns; what fewer columns may cost
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _CLEARLY = 0.05
 _FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
@@ -74,8 +62,8 @@ class FitSpec:
 
     Attributes
     ----------
-    n_components : S, the number of components drawn; None for the smallest width on the greedy path whose
-        cross-validation is within ``tolerance`` of the lowest
+    n_components : S, the number of components; None for the smallest width whose estimated error is within
+        ``tolerance`` of the lowest, on the greedy path or on rows held out
     widest : the largest width that may be chosen
     refined : train the directions too, from a plain draw
     curves : whether columns of a refined model bend; None for what does better on rows held out
@@ -88,8 +76,8 @@ class FitSpec:
     basis, density : where the activation lives, and p(w)
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
         deviation of a projection, so that projections have unit scale
-    alpha : lambda* of the paper, 1/n |y - f|^2 + alpha S |v|^2 for an activation of mean square one; None for
-        generalised cross-validation
+    alpha : lambda* of the paper, 1/n |y - f|^2 + alpha S |v|^2 for an activation of mean square one; None for the
+        lowest leave-one-out error. Of refined models the penalty on directions and curves; None for a search
     leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
     leverage_rows : rows the scores are computed from; None for all
     search : how far to search for the activation
@@ -177,11 +165,10 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
     rows = _Rows(StandardisedTargets(source, centre, scale), moments, centre, scale)
     if not spec.refined:
         return _sample(rows, spec, rng, executor)
-    n_rows = _count_used(source, executor)
-    if n_rows < LEAST_REFINED_ROWS:
+    if moments.n_used < LEAST_REFINED_ROWS:
         _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(rows, _for_few_rows(spec, n_rows), rng, executor)
-    return _refine(rows, n_rows, spec, rng, executor)
+        return _sample(rows, _for_few_rows(spec, moments.n_used), rng, executor)
+    return _refine(rows, spec, rng, executor)
 
 
 def _sample(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
@@ -229,23 +216,17 @@ def _sample(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Exec
     )
 
 
-def _count_used(source: BlockSource, executor: Executor) -> int:
-    """Number of rows whose weight is not zero."""
-
-    def one(block: Block, scratch: Scratch) -> Array:
-        return np.array([block.n_rows if block.weight is None else np.count_nonzero(block.weight)])
-
-    return int(executor.reduce(source, one)[0])
-
-
-def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
+def _refine(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Directions, curves and activations trained together, then the output weights as a ridge on all rows."""
-    source, column = rows.source, rows.moments.X
+    source, column, n_rows = rows.source, rows.moments.X, rows.moments.n_used
     mean_weight = column.weight / n_rows
     to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
     hunt = hold_out(sample, column.mean, column.scale, rng)
-    hunt, trials, shape, outliers = _hunt(hunt, spec, executor)
+    width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
+    shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
+    tolerance = spec.tolerance if spec.n_components is None else None
+    hunt, trials, shape, outliers = settle(hunt, shape, _recipes(spec), spec.keep_outliers, tolerance, executor)
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
         convex = _for_few_rows(spec, n_rows)
         rivals = (convex, replace(convex, sampling="plain", per_component=False))
@@ -257,14 +238,15 @@ def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, e
             return replace(_sample(rows, chosen, rng, executor), trials=tuple(trials))
     best = trials[0]
 
-    encoding = encode(sample, hunt.mean, hunt.scale, best.recipe.nodes)
+    encoding, _ = hunt.encoded(best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
     trainer = begin(encoding, chunks[0][0], sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
     trace = train_refined(trainer, chunks, n_rows, rng)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
     refined = fold(trainer)
-    features = _compile_refined(refined, spec, source)
+    pieces = spec.basis.pieces(refined.a)
+    features = compile_features(refined.directions, refined.curves, pieces, refined.a, source.dtype)
     equations = sum_robust_equations(source, features, refined.V, shape.delta, executor)
     system = equations.system(spec.intercept)
     ones = refined.directions.importance
@@ -292,31 +274,10 @@ def _refine(rows: _Rows, n_rows: int, spec: FitSpec, rng: np.random.Generator, e
     )
 
 
-def _hunt(hunt: Hunt, spec: FitSpec, executor: Executor) -> tuple[Hunt, list[Trial], Shape, Outliers | None]:
-    """The columns worth keeping, what was tried on them, the best first, its shape, and outliers found on the way."""
-    width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
-    shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
+def _recipes(spec: FitSpec) -> Plan:
+    """What to try: whether columns bend, or either, and the penalty if it is given."""
     plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
-    if spec.alpha is not None:
-        plan = plan.with_alpha(spec.alpha)
-    trials = search(hunt, shape, plan, executor)
-    outliers = None if spec.keep_outliers else find_outliers(hunt, trials[0])
-    if outliers is not None:
-        _log.info("%s", outliers)
-        shape = replace(shape, delta=outliers.delta)
-        trials = search(hunt, shape, plan, executor)
-    for _ in range(_MOST_ROUNDS):
-        narrower = without_weak_columns(hunt, trials[0])
-        if narrower is None:
-            break
-        again = search(narrower, shape, plan, executor)
-        if again[0].error > trials[0].error * (1 + _NO_WORSE):
-            break
-        _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
-        hunt, trials = narrower, again
-    if spec.n_components is None:
-        trials = choose_width(hunt, shape, trials[0], spec.tolerance, executor)
-    return hunt, trials, replace(shape, n_components=trials[0].width), outliers
+    return plan if spec.alpha is None else plan.with_alpha(spec.alpha)
 
 
 def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
@@ -337,13 +298,6 @@ def _rival_error(hunt: Hunt, spec: FitSpec, rng: np.random.Generator, executor: 
     error = hunt.loss(np.concatenate(residuals))
     _log.info("hold-out error %.5g: random directions, %s sampling", error, spec.sampling)
     return error
-
-
-def _compile_refined(refined: Refined, spec: FitSpec, source: BlockSource) -> RowFeatures:
-    pieces = spec.basis.pieces(refined.a)
-    if refined.curves is None:
-        return compile_map(refined.directions, pieces, refined.a, source.dtype)
-    return compile_curved_map(refined.directions, refined.curves, pieces, refined.a, source.dtype)
 
 
 @dataclass(frozen=True, slots=True)
