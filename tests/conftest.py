@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rflaf import training
+from rflaf import specification
 
 
 @pytest.fixture(scope="module")
@@ -20,5 +20,5 @@ def easy():
 def small_pool():
     """Few directions to choose from: tables of few rows, tried by greedy selection by default, are fitted quickly."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_GREEDY_POOL", 60)
+        patch.setattr(specification, "_GREEDY_POOL", 60)
         yield

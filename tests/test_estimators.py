@@ -661,7 +661,7 @@ def test_a_quiet_fit_says_nothing(settings, easy, caplog, capsys):
 
 
 def test_too_few_steps_are_warned_of_with_advice(easy):
-    with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
+    with pytest.warns(ConvergenceWarning, match="the fit stopped at max_iter .* raise max_iter or tol"):
         model = regressor(max_iter=1, **PAPER).fit(*easy)
     assert model.stop_reason_ is StopReason.ITERATIONS
     check_is_fitted(model)

@@ -321,7 +321,7 @@ def test_cross_validation_is_infinite_where_the_rows_are_spent():
 def test_the_best_ridge_is_the_lowest_of_its_grid():
     Z, y = some_rows(60, 20, 1, seed=4)
     spectrum = equations_of(Z, y).system().spectrum
-    ridges = spectrum.ridges()
+    ridges = spectrum.system.ridges()
     assert ridges[0] == pytest.approx(0.02 / 60 * spectrum.system.scale)
     assert ridges[-1] == pytest.approx(10 * spectrum.system.scale)
     assert spectrum.best_ridge() == ridges[np.argmin(spectrum.gcv(ridges))]
@@ -330,9 +330,9 @@ def test_the_best_ridge_is_the_lowest_of_its_grid():
 def test_the_best_ridge_is_the_largest_where_none_is_finite():
     Z, y = some_rows(2, 2, 1)
     spectrum = equations_of(Z, y).system().spectrum
-    assert np.all(np.isinf(spectrum.gcv(spectrum.ridges()[:3])))
+    assert np.all(np.isinf(spectrum.gcv(spectrum.system.ridges()[:3])))
     single = equations_of(Z[:1], y[:1]).system().spectrum
-    assert single.best_ridge() == single.ridges()[-1]
+    assert single.best_ridge() == single.system.ridges()[-1]
 
 
 @settings(deadline=None, max_examples=40)

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rflaf import RFLAFRegressor, training
+from rflaf import RFLAFRegressor, specification, training
 from rflaf.blocks import ArraySource
 from rflaf.errors import MemoryBudgetError
 from rflaf.executors import ThreadExecutor
 from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
 from rflaf.normal_equations import NormalEquations
 from rflaf.selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
-from rflaf.training import FitSpec
+from rflaf.specification import FitSpec
 
 seeds = st.integers(0, 2**32 - 1)
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
@@ -164,8 +164,8 @@ def either_way(monkeypatch, fit):
     """What ``fit()`` gives with the Gram matrix of the pool, and with its features."""
     fitted = []
     for largest, share in ((10**9, 10**9), (0, 0)):
-        monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", largest)
-        monkeypatch.setattr(training, "_LAZY_SHARE", share)
+        monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", largest)
+        monkeypatch.setattr(specification, "_LAZY_SHARE", share)
         fitted.append(fit())
     return fitted
 
@@ -207,7 +207,7 @@ def test_rows_in_single_precision_fit_as_well_either_way(monkeypatch):
 def test_sparse_rows_select_as_dense_rows(monkeypatch):
     X, y = small_table()
     X[np.abs(X) < 0.5] = 0
-    monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", 0)
+    monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", 0)
     dense, sparse = (
         RFLAFRegressor.convex(8, pool_size=80, alpha=1e-3, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X))
     )
@@ -240,8 +240,8 @@ def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
     model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**26)
     assert model.fit(X, y).score(X, y) > 0.8
     assert kept == [2**26 // (8 * 7000)]
-    monkeypatch.setattr(training, "_LARGEST_GRAM_POOL", 10**9)
-    monkeypatch.setattr(training, "_LAZY_SHARE", 10**9)
+    monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", 10**9)
+    monkeypatch.setattr(specification, "_LAZY_SHARE", 10**9)
     with pytest.raises(MemoryBudgetError):
         model.fit(X, y)
 

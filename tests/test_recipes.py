@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rflaf import RFLAFRegressor, training
+from rflaf import RFLAFRegressor, recipes, training
 from rflaf.bases import BSplineBasis
 from rflaf.blocks import ArraySource
 from rflaf.encoding import Table
 from rflaf.errors import OutlierWarning
 from rflaf.executors import ThreadExecutor
+from rflaf.losses import Huber, Squared
 from rflaf.outcomes import StopReason
 from rflaf.recipes import (
     BENT,
@@ -33,8 +34,9 @@ from rflaf.recipes import (
     without_weak_columns,
 )
 from rflaf.refine import Recipe, Shape
+from rflaf.specification import FitSpec
 from rflaf.spectral import Gaussian
-from rflaf.training import LEAST_REFINED_ROWS, FitSpec
+from rflaf.training import LEAST_REFINED_ROWS
 
 SHAPE = Shape(16, BSplineBasis(10, 3), False, Gaussian())
 PLANS = {"bent": BENT, "straight": STRAIGHT, "either": EITHER}
@@ -59,7 +61,7 @@ def some_table(n_rows: int = 300, n_outputs: int = 1, seed: int = 0, weighted: b
 
 
 def hunt_on(table: Table, seed: int = 0) -> Hunt:
-    return hold_out(table, table.X.mean(axis=0), table.X.std(axis=0), np.random.default_rng(seed))
+    return hold_out(table, table.X.mean(axis=0), table.X.std(axis=0), np.random.default_rng(seed), 0.5)
 
 
 # Plans
@@ -84,6 +86,19 @@ def test_what_follows_follows_from_the_first_and_was_not_tried(plan):
         assert len({*plan.first, *follows}) == len(plan.first) + len(follows)
 
 
+@each_plan
+@pytest.mark.parametrize("factor", [0.3, 1.0, 7.0])
+def test_a_scaled_plan_is_the_same_but_for_its_penalties(plan, factor):
+    scaled = plan.scaled(factor)
+    for recipe, before in zip(every_recipe(scaled), every_recipe(plan), strict=True):
+        assert recipe == replace(before, alpha=factor * before.alpha)
+    assert set(scaled.following) <= set(scaled.first)
+    assert [len(follows) for follows in scaled.following.values()] == [len(f) for f in plan.following.values()]
+    trials, tried = search_known(dict.fromkeys(every_recipe(scaled), 2.0) | {scaled.first[-1]: 1.0}, scaled)
+    assert trials[0].recipe == scaled.first[-1]
+    assert tried == [*scaled.first, *scaled.following.get(scaled.first[-1], ())]
+
+
 def test_plans_bend_as_they_are_named():
     assert all(recipe.nodes for recipe in every_recipe(BENT))
     assert not any(recipe.nodes for recipe in every_recipe(STRAIGHT))
@@ -97,7 +112,7 @@ def test_plans_bend_as_they_are_named():
 @given(st.integers(20, 3000), seeds)
 def test_every_split_is_a_partition_and_no_row_is_held_out_twice(n_rows, seed):
     table = Table(np.zeros((n_rows, 1)), np.zeros((n_rows, 1)), np.ones(n_rows))
-    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(seed))
+    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(seed), 0.5)
     for kept, held_out in hunt.splits:
         np.testing.assert_array_equal(np.sort(np.concatenate([kept, held_out])), np.arange(n_rows))
         assert held_out.size == round(0.15 * n_rows)
@@ -133,10 +148,11 @@ def test_the_loss_is_the_weighted_mean_of_huber(n_rows, weighted, n_outputs, del
     for row, weight in zip(residual, hunt.table.weight[hunt.held_out], strict=True):
         expected += weight * sum(r**2 if abs(r) <= delta else delta * (2 * abs(r) - delta) for r in row)
         total += weight
-    assert hunt.loss(residual, delta) == pytest.approx(expected / total, rel=1e-12)
-    assert hunt.loss(residual.astype(np.float32), delta) == pytest.approx(expected / total, rel=1e-5)
+    outputs = hunt.table.y[hunt.held_out] - residual
+    assert hunt.mean_loss(Huber(delta), outputs) == pytest.approx(expected / total, rel=1e-12)
+    assert hunt.mean_loss(Huber(delta), outputs.astype(np.float32)) == pytest.approx(expected / total, rel=1e-5)
     if delta == np.inf:
-        assert hunt.loss(residual) == hunt.loss(residual, delta)
+        assert hunt.mean_loss(Squared(), outputs) == pytest.approx(expected / total, rel=1e-12)
 
 
 # A trial
@@ -154,23 +170,33 @@ def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
             trials = hunt.compare(SHAPE, recipes, executor)
         assert [trial.recipe for trial in trials] == recipes
         for one, other in zip(alone, trials, strict=True):
-            np.testing.assert_array_equal(one.residual, other.residual)
+            np.testing.assert_array_equal(one.outputs, other.outputs)
             assert one.error == other.error
 
 
 @each_quick_recipe
 @pytest.mark.parametrize("n_rows", [300, 800], ids=["three splits", "one split"])
-def test_the_residuals_of_a_trial_are_those_of_the_rows_held_out(recipe, n_rows):
+def test_the_outputs_of_a_trial_are_those_of_the_rows_held_out(recipe, n_rows):
     hunt = hunt_on(some_table(n_rows, 2, weighted=True))
     trial = hunt.trial(SHAPE, recipe)
     y = hunt.table.y[hunt.held_out]
-    assert trial.residual.shape == y.shape
-    assert np.mean(trial.residual**2) < 0.15 * y.var()  # out of order they would explain nothing
+    assert trial.outputs.shape == y.shape
+    np.testing.assert_array_equal(hunt.residual(trial), y - trial.outputs)
+    assert np.mean(hunt.residual(trial) ** 2) < 0.15 * y.var()  # out of order they would explain nothing
     assert (trial.recipe, trial.width) == (recipe, 16)
-    assert trial.error == hunt.loss(trial.residual)
-    bounded = hunt.trial(replace(SHAPE, delta=0.2), recipe)
-    assert bounded.error == hunt.loss(bounded.residual, 0.2)
-    assert not np.array_equal(bounded.residual, trial.residual)
+    assert trial.error == hunt.mean_loss(Squared(), trial.outputs)
+    bounded = hunt.trial(replace(SHAPE, loss=Huber(0.2)), recipe)
+    assert bounded.error == hunt.mean_loss(Huber(0.2), bounded.outputs)
+    assert not np.array_equal(bounded.outputs, trial.outputs)
+
+
+def test_a_trial_is_trained_for_a_share_of_the_epochs_of_its_recipe(monkeypatch):
+    efforts = []
+    monkeypatch.setattr(recipes, "train", lambda *arguments: efforts.append(arguments[-1]))
+    hunt = hunt_on(some_table(300))
+    for effort in (0.25, 1.0):
+        replace(hunt, effort=effort).trial(SHAPE, QUICK)
+    assert efforts == [0.25] * 3 + [1.0] * 3
 
 
 @each_quick_recipe
@@ -182,13 +208,13 @@ def test_targets_of_rows_held_out_have_no_influence_on_a_trial(recipe):
         y = table.y.copy()
         y[hunt.held_out] = held_out_target
         hunt = replace(hunt, table=replace(table, y=y))
-        predictions.append(held_out_target - hunt.trial(SHAPE, recipe).residual)  # exact: both have few digits
+        predictions.append(hunt.trial(SHAPE, recipe).outputs)
     np.testing.assert_array_equal(predictions[0], predictions[1])
     assert np.corrcoef(predictions[0].ravel(), table.y[hunt.held_out].ravel())[0, 1] > 0.9
     y = table.y.copy()
     y[hunt.splits[0][0][0]] += 1.0
     moved = replace(hunt, table=replace(table, y=y)).trial(SHAPE, recipe)
-    assert np.abs(y[hunt.held_out] - moved.residual - predictions[0]).max() > 1e-6
+    assert np.abs(moved.outputs - predictions[0]).max() > 1e-6
 
 
 def test_weights_of_rows_held_out_count_in_the_error_only():
@@ -198,8 +224,8 @@ def test_weights_of_rows_held_out_count_in_the_error_only():
     weight[hunt.held_out] = np.linspace(0.1, 3, hunt.held_out.size)
     even = hunt.trial(SHAPE, QUICK)
     heavy = replace(hunt, table=replace(table, weight=weight)).trial(SHAPE, QUICK)
-    np.testing.assert_array_equal(even.residual, heavy.residual)
-    expected = np.average(even.residual[:, 0] ** 2, weights=weight[hunt.held_out])
+    np.testing.assert_array_equal(even.outputs, heavy.outputs)
+    expected = np.average(hunt.residual(even)[:, 0] ** 2, weights=weight[hunt.held_out])
     assert heavy.error == pytest.approx(expected, rel=1e-12)
     assert heavy.error != even.error
 
@@ -304,10 +330,10 @@ def outliers_of(signal: np.ndarray, noise: np.ndarray, predicted: np.ndarray | N
     """What is found where targets are signal + noise and the signal, or ``predicted``, is what a trial predicts."""
     signal, noise = (part.reshape(len(part), -1) for part in (signal, noise))
     table = Table(np.zeros((len(signal), 1)), signal + noise, np.ones(len(signal)))
-    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(0))
+    hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(0), 0.5)
     predicted = signal if predicted is None else predicted.reshape(signal.shape)
-    residual = (table.y - predicted)[hunt.held_out]
-    return find_outliers(hunt, Trial(QUICK, 16, 0.0, residual)), hunt, residual
+    trial = Trial(QUICK, 16, 0.0, predicted[hunt.held_out])
+    return find_outliers(hunt, trial), hunt, (table.y - predicted)[hunt.held_out]
 
 
 def share_far(hunt: Hunt) -> float:
@@ -691,7 +717,7 @@ def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(mon
     weight[::20] = 1
     without = regressor(curves=False).fit(X[::20], y[::20])
     weighted = regressor(curves=False).fit(X, y, sample_weight=weight)
-    assert len(weighted.trials_[0].residual) == len(without.trials_[0].residual) == 135
+    assert len(weighted.trials_[0].outputs) == len(without.trials_[0].outputs) == 135
 
 
 @few_directions
@@ -769,7 +795,7 @@ def test_a_column_that_was_left_out_has_no_influence_on_a_trial(recipe):
     other = np.random.default_rng(1).standard_normal(400)
     moved = replace(hunt, table=replace(table, X=np.column_stack([table.X[:, :2], other])))
     first, second = hunt.trial(SHAPE, recipe), moved.trial(SHAPE, recipe)
-    np.testing.assert_array_equal(first.residual, second.residual)
+    np.testing.assert_array_equal(first.outputs, second.outputs)
     assert first.strength[2] == 0 < first.strength[:2].min()
 
 

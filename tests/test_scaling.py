@@ -1,10 +1,10 @@
-"""Column moments form a monoid: any cut of the rows, any storage and repeated rows give the same numbers."""
+"""Column moments and ranges form monoids: any cut of the rows, any storage and repeated rows give the same numbers."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from functools import reduce
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import iadd
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rflaf.blocks import array_source
 from rflaf.executors import ThreadExecutor
-from rflaf.scaling import ColumnMoments, measure
+from rflaf.scaling import ColumnMoments, ColumnRange, TableMoments, measure
 
 quick = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
@@ -189,6 +189,193 @@ def test_an_entry_stored_twice_counts_as_its_sum():
     np.testing.assert_array_equal(moments.deviation, 0)
 
 
+# Lowest and highest values, and whether there are others
+
+
+def few_values(n_rows: int, seed: int) -> np.ndarray:
+    """Columns of one, two, three and four values on either side of zero, in which zero has every place."""
+    rng = np.random.default_rng(seed)
+    few = ([0], [7], [-3], [0, 1], [-2, 0], [2, 5], [-4, -1], [-1, 1])
+    more = ([0, 1, 2], [-1, 0, 1], [-2, -1, 0], [1, 2, 3], [-2, -1, 1, 2])
+    return np.column_stack([rng.choice(values, n_rows) for values in (*few, *more)]).astype(float)
+
+
+def with_explicit_zeros(rows: np.ndarray, share: float, seed: int) -> sp.csr_array:
+    """CSR rows that store some of their zeros."""
+    stored = (rows != 0) | (np.random.default_rng(seed).random(rows.shape) < share)
+    start = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    return sp.csr_array((rows[stored], np.nonzero(stored)[1], start), shape=rows.shape)
+
+
+def range_by_hand(rows: np.ndarray, weight: np.ndarray | None = None) -> ColumnRange:
+    """From the set of the values of every column."""
+    values = [set(column.tolist()) for column in (rows if weight is None else rows[weight > 0]).T]
+    return ColumnRange(
+        np.array([min(column, default=np.inf) for column in values]),
+        np.array([max(column, default=-np.inf) for column in values]),
+        np.array([len(column) <= 2 for column in values]),
+    )
+
+
+def assert_same_range(found: ColumnRange, expected: ColumnRange) -> None:
+    np.testing.assert_array_equal(found.low, expected.low)
+    np.testing.assert_array_equal(found.high, expected.high)
+    np.testing.assert_array_equal(found.two, expected.two)
+
+
+storages = st.sampled_from(["dense", "sparse", "explicit zeros", "all stored"])
+
+
+def stored_as(storage: str, rows: np.ndarray, seed: int = 0):
+    if storage == "dense":
+        return rows
+    return with_explicit_zeros(rows, {"sparse": 0.0, "explicit zeros": 0.5, "all stored": 1.0}[storage], seed)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("storage", ["dense", "sparse", "explicit zeros", "all stored"])
+@pytest.mark.parametrize(
+    ("column", "low", "high", "two"),
+    [
+        ([0, 1, 1, 0], 0, 1, True),
+        ([2, 5, 2, 5], 2, 5, True),
+        ([-2, 0, 0, -2], -2, 0, True),
+        ([-1, 1, 1, -1], -1, 1, True),
+        ([-1, 1, 0, -1], -1, 1, False),
+        ([0, 1, 2, 0], 0, 2, False),
+        ([0.1, 0.2, 0.3, 0.1], 0.1, 0.3, False),
+        ([0, 0, 0, 0], 0, 0, True),
+        ([7, 7, 7, 7], 7, 7, True),
+        ([-7, -7, -7, -7], -7, -7, True),
+        ([0, 7, 7, 7], 0, 7, True),
+        ([-7, -7, -7, 0], -7, 0, True),
+    ],
+)
+def test_the_range_of_a_column_and_whether_it_has_other_values(column, low, high, two, storage, dtype):
+    rows = np.array(column, dtype)[:, None]
+    found = ColumnRange.from_rows(stored_as(storage, np.hstack([rows, 1 - rows])), None)
+    assert (found.low[0], found.high[0], found.two[0]) == (dtype(low), dtype(high), two)
+    assert (found.low[1], found.high[1]) == (1 - dtype(high), 1 - dtype(low))
+
+
+@quick
+@given(st.integers(1, 30), st.booleans(), storages, seeds)
+def test_a_range_is_that_of_the_set_of_values(n_rows, weighted, storage, seed):
+    rows = few_values(n_rows, seed)
+    weight = np.random.default_rng(seed).integers(0, 3, n_rows).astype(float) if weighted else None
+    assert_same_range(ColumnRange.from_rows(stored_as(storage, rows, seed), weight), range_by_hand(rows, weight))
+
+
+@quick
+@given(st.integers(1, 30), st.lists(st.integers(0, 30), max_size=8), st.booleans(), storages, storages, seeds)
+def test_the_ranges_of_any_partition_merge_to_that_of_the_whole(n_rows, cuts, weighted, one, other, seed):
+    rng = np.random.default_rng(seed)
+    rows = few_values(n_rows, seed)[rng.permutation(n_rows)]
+    weight = rng.integers(0, 2, n_rows).astype(float) if weighted else None
+    ends = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
+    parts = [
+        ColumnRange.from_rows(
+            stored_as(one if k % 2 else other, rows[i:j], seed), None if weight is None else weight[i:j]
+        )
+        for k, (i, j) in enumerate(pairwise(ends))
+    ]
+    parts = [parts[k] for k in rng.permutation(len(parts))]
+    assert_same_range(reduce(iadd, parts), range_by_hand(rows, weight))
+
+
+@quick
+@given(st.lists(st.lists(st.sampled_from([-1.0, 0.0, 1.0, 2.0]), max_size=3), min_size=1, max_size=6))
+def test_every_way_to_part_a_few_values_merges_to_the_whole(parts):
+    ranges = [ColumnRange.from_rows(np.reshape(part, (-1, 1)), None) for part in parts]
+    whole = range_by_hand(np.reshape([*chain(*parts)], (-1, 1)))
+    assert_same_range(reduce(iadd, deepcopy(ranges)), whole)
+    tree = deepcopy(ranges)
+    while len(tree) > 1:  # pairs of neighbours, and pairs of these
+        tree = [reduce(iadd, tree[i : i + 2]) for i in range(0, len(tree), 2)]
+    assert_same_range(tree[0], whole)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n_empty", [0, 4])
+def test_rows_without_weight_do_not_move_a_range(make, n_empty):
+    rows = few_values(20, 0)
+    whole = ColumnRange.from_rows(make(rows), None)
+    nothing = ColumnRange.from_rows(make(np.full((n_empty, rows.shape[1]), 1e6)), np.zeros(n_empty))
+    for first, second in ((whole, nothing), (nothing, whole)):
+        merged = deepcopy(first)
+        merged += second
+        assert_same_range(merged, whole)
+    spoilt = np.vstack([rows, np.full((3, rows.shape[1]), 1e6), rows[:1] + 0.5])
+    weight = np.concatenate([np.full(20, 0.3), np.zeros(4)])
+    assert_same_range(ColumnRange.from_rows(make(spoilt), weight), whole)
+
+
+def test_two_constants_that_differ_merge_to_two_values_and_a_third_ends_that():
+    merged = ColumnRange.from_rows(np.full((3, 1), 4.0), None)
+    for value, two in ((4.0, True), (-1.0, True), (4.0, True), (2.0, False), (-1.0, False)):
+        merged += ColumnRange.from_rows(np.full((2, 1), value), None)
+        assert bool(merged.two[0]) is two
+    assert (merged.low[0], merged.high[0]) == (-1, 4)
+
+
+# The scale of the inputs
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_only_a_column_of_exactly_two_values_is_scaled_by_their_distance(dtype):
+    X = np.array([[0, 0, 5, 2], [0, 1, 5, 8], [3, 2, 5, 2]], dtype)
+    deviation = np.array([0.3, 0.5, 0.0, 0.0])  # as measured; the last column is constant to rounding
+    moments = TableMoments(
+        ColumnMoments(4.0, X.mean(axis=0, dtype=float), 4 * deviation**2),
+        ColumnMoments.from_rows(np.zeros((3, 1)), None),
+        ColumnRange.from_rows(X, None),
+        3,
+    )
+    np.testing.assert_allclose(moments.scale, [3, 0.5, 0, 0], rtol=1e-15)
+
+
+def scale_of(X, weight: np.ndarray | None = None, block_rows: int = 1000) -> np.ndarray:
+    with ThreadExecutor(1) as executor:
+        return measure(array_source(X, np.zeros(X.shape[0]), weight).with_rows(block_rows), executor).scale
+
+
+@quick
+@given(st.integers(1, 40), st.integers(1, 12), st.booleans(), storages, seeds)
+def test_the_scale_is_the_distance_of_two_values_and_else_the_deviation(n_rows, block_rows, weighted, storage, seed):
+    rows = few_values(n_rows, seed)
+    weight = np.random.default_rng(seed).integers(0, 3, n_rows).astype(float) if weighted else np.ones(n_rows)
+    weight[0] = 1.0
+    expected = []
+    for column in rows.T:
+        used, w = column[weight > 0], weight[weight > 0]
+        deviation = np.sqrt(np.average((used - np.average(used, weights=w)) ** 2, weights=w))
+        expected.append(np.ptp(used) if len(set(used)) <= 2 else deviation)
+    found = scale_of(stored_as(storage, rows, seed), weight if weighted else None, block_rows)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_rare_indicator_is_scaled_by_one_however_rare_it_is(make, dtype):
+    X = np.zeros((5000, 3), dtype)
+    X[0, 0], X[::2, 1], X[:, 2] = 1, 1, np.arange(5000) % 3
+    found = scale_of(make(X), block_rows=700)
+    np.testing.assert_array_equal(found[:2], 1)
+    assert found[2] == pytest.approx(X[:, 2].std(dtype=float), rel=1e-12)
+
+
+def test_two_values_of_float32_that_lie_far_from_zero_have_their_distance_in_double_precision():
+    low, high = np.float32(1 / 3), np.float32(-1e7)
+    X = np.tile(np.array([low, high])[:, None], (10, 1))
+    np.testing.assert_array_equal(scale_of(X), float(low) - float(high))
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_a_column_constant_to_rounding_has_scale_zero_though_it_has_two_values(make):
+    X = np.repeat([[1e9, 1.0], [np.nextafter(1e9, 2e9), 2.0]], 5, axis=0)
+    np.testing.assert_array_equal(scale_of(make(X)), [0, 1])
+
+
 # Measuring a source
 
 
@@ -203,3 +390,5 @@ def test_measuring_in_blocks_equals_measuring_at_once(make, n_workers, block_row
         moments = measure(array_source(make(rows), y, weight).with_rows(block_rows), executor)
     assert_same(moments.X, ColumnMoments.from_rows(rows, weight))
     assert_same(moments.y, ColumnMoments.from_rows(y, weight))
+    assert_same_range(moments.range, range_by_hand(rows, weight))
+    assert moments.n_used == np.count_nonzero(weight)

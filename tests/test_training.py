@@ -18,7 +18,8 @@ from rflaf.blocks import ArraySource, array_source
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.executors import ThreadExecutor
 from rflaf.outcomes import StopReason
-from rflaf.training import LEAST_REFINED_ROWS, FitResult, FitSpec, train
+from rflaf.specification import FitSpec
+from rflaf.training import LEAST_REFINED_ROWS, FitResult, train
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 # A ridge of this size keeps the search for the activation from enlarging differences of rounding.
@@ -208,7 +209,7 @@ def test_an_alpha_that_is_chosen_has_the_lowest_leave_one_out_error(intercept):
         hat = columns @ np.linalg.solve(columns.T @ columns + penalty.T @ penalty / (n * ridge), columns.T)
         return float(np.sum(((y - hat @ y) / (1 - np.diagonal(hat))[:, None]) ** 2))
 
-    found = result.solution.ridge
+    found = result.ridge
     assert leave_one_out(found) <= min(leave_one_out(found * step) for step in (0.1, 0.3, 3.2, 10))
 
 
@@ -216,6 +217,17 @@ def test_a_bandwidth_that_is_chosen_gives_projections_unit_spread():
     X, y = some_rows()
     result = fit(X * [1, 10, 100], y, replace(PLAIN, bandwidth=None))
     assert np.median(np.std(X * [1, 10, 100] @ result.model.directions.W, axis=0)) == pytest.approx(1, rel=1e-9)
+
+
+def test_how_rare_an_indicator_is_does_not_change_the_directions():
+    X, y = some_rows()
+    weights = []
+    for on in (np.arange(700) < 3, np.arange(700) % 2 == 0):
+        X[:, 2] = np.where(on, 5.0, 1.0)
+        weights.append(fit(X, y).model.directions.W)
+    np.testing.assert_array_equal(*weights)
+    spread = np.sqrt(np.mean(weights[0] ** 2, axis=1)) * [*X[:, :2].std(axis=0), 4.0]
+    np.testing.assert_allclose(spread, 1, rtol=0.4)  # thirty normal numbers each
 
 
 def test_the_fit_explains_its_rows():

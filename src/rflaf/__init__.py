@@ -6,7 +6,7 @@ RFLAFRegressor(n_components=30)
 """
 
 from .errors import InvalidParameterError, MemoryBudgetError
-from .estimators import RandomActivationFeatures, RFLAFRegressor
+from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
@@ -15,6 +15,7 @@ __all__ = [
     "Activation",
     "InvalidParameterError",
     "MemoryBudgetError",
+    "RFLAFClassifier",
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",

@@ -22,6 +22,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ._curve_kernels import add_curves, lane_cubics, lane_offsets
+from ._loss_kernels import to_slopes
 from ._vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, split_powers, store
 
 LANE = 8  # float32 in a vector
@@ -324,24 +325,15 @@ def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
 
 
 @jit
-def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, delta: Any) -> float:
-    """``gradient`` of 1/m sum w huber(f - y) over the rows ``index``; their summed loss is returned.
+def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
+    """``gradient`` of 1/m sum w loss(f, y) over the rows ``index``; their summed loss is returned.
 
-    huber(r) is r^2 up to ``delta`` and goes on as its tangent. ``H`` and ``table`` are added to, the others are set.
+    ``H`` and ``table`` are added to, the others are set.
     """
-    n_rows, n_outputs = index.size, network.V.shape[0]
-    step = np.float32(2.0 / n_rows)
-    loss = 0.0
+    n_rows = index.size
     _inputs(rows, index, network, work)
     _respond_all(index, network, work)
-    for i in range(n_rows):
-        weight = rows.weight[index[i]]
-        for o in range(n_outputs):
-            r = work.out[i, o] - rows.y[index[i], o]
-            size = abs(r)
-            kept = min(size, delta)
-            loss += weight * kept * (2 * size - kept)
-            work.out[i, o] = step * weight * (kept if r > 0 else -kept)
+    loss: float = to_slopes(objective, work.out, rows, index)
     _back_all(index, network, gradient, work)
     np.dot(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
     if rows.cells.shape[1]:
@@ -524,14 +516,14 @@ def adam_step(
 
 @jit
 def train_rows(
-    rows: Any, order: Any, batch: Any, delta: Any,
+    rows: Any, order: Any, batch: Any, objective: Any,
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, network: Any,
     by_basis: Any, roughness: Any, rates: Any, work: Any, step: Any, n_steps: Any,
 ) -> float:  # fmt: skip
     """Mini-batches of ``batch`` rows in ``order``, from step ``step`` of ``n_steps``; returns the summed loss."""
     loss = 0.0
     for first in range(0, order.size, batch):
-        loss += batch_gradient(rows, order[first : first + batch], network, gradient, work, delta)
+        loss += batch_gradient(rows, order[first : first + batch], network, gradient, work, objective)
         step += 1
         done = step / n_steps
         schedule = 0.5 * (1 + np.cos(np.pi * done)) * min(1.0, step / (_WARM_UP * n_steps + 1))

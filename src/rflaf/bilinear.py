@@ -7,6 +7,10 @@ form; by the envelope theorem the gradient of J is -2/n H(v)' r, with H(v)[i, k]
 unknowns that are left are found by L-BFGS on the sphere, which never lets J rise. J has local minima, so several
 shapes are tried for a few steps on part of the data and the best is carried on.
 
+Under another loss J(a) is the regularised risk of `rflaf.risk`, minimised over v and b for every a, and its gradient is
+1/n H(v)' l' with l' the slopes of the loss. The search starts where that for the squared loss of the slopes of the
+constant answer ended (`rflaf.training`), and every solution over v starts from the one before.
+
 The constraint |a| <= R of the paper holds with equality at any minimum: a longer a allows a shorter v. The balancing
 penalty of line 2, lambda_0 (|a|^2 - |v|^2)^2, only picks one of the equal products (c a, v / c), as the sphere does.
 """
@@ -14,7 +18,7 @@ penalty of line 2, lambda_0 (|a|^2 - |v|^2)^2, only picks one of the equal produ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +27,13 @@ from scipy.optimize import minimize
 
 from . import _kernels
 from .bases import Basis, Pieces, fit_function
-from .blocks import BlockSource, Scratch
+from .blocks import Block, BlockSource, Scratch
 from .executors import Executor, ThreadExecutor
 from .features import compile_map, complete_design
+from .losses import Loss
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .outcomes import StopReason
+from .risk import Risk, minimise_risk, tolerance
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -40,6 +46,7 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 }
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
+_INNER_TOLERANCE, _INNER_STEPS = 1e-4, 500  # of the risk over v, under other losses
 
 
 _STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReason.CONVERGED}  # of L-BFGS-B
@@ -50,6 +57,7 @@ class Search:
     """How far to search: rows and components to learn from, steps, and the fall of the objective that ends it."""
 
     n_rows: int = 6000
+    polish_rows: int = 20_000
     n_components: int = 256
     start_rows: int = 1500
     start_components: int = 100
@@ -68,6 +76,7 @@ class SharedActivation:
     covariance : (n_basis, n_basis) of ``a`` around the minimum, the directions given
     trace : the objective at the start and after every step; it never rises
     start : name of the shape it grew from
+    alpha : the ridge for one component that the squared loss was searched with
     """
 
     a: Array
@@ -75,6 +84,7 @@ class SharedActivation:
     trace: Array
     stop_reason: StopReason
     start: str
+    alpha: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +206,88 @@ class SharedProblem:
         return self.executor.reduce(self.blocks, one)
 
 
+@dataclass
+class SharedRisk:
+    """J(a) under any loss and its gradient, on rows whose projections are kept in memory."""
+
+    problem: SharedProblem
+    loss: Loss
+    base: Array
+    ridge: float
+    _last: tuple[Array, Array] | None = field(default=None, init=False)
+
+    def evaluate(self, a: Array) -> tuple[float, Array]:
+        """J(a) and its gradient (n_basis,)."""
+        problem, executor = self.problem, self.problem.executor
+        table = problem.pieces.table(a)
+
+        def features(index: int) -> Block:
+            block = problem.blocks[index]
+            z = np.empty_like(block.u)
+            _kernels.activate(block.u, table.astype(z.dtype), z)
+            z *= problem.importance[:, None].astype(z.dtype)
+            return Block(z, block.y, block.weight)
+
+        kept = executor.map(range(len(problem.blocks)), features)
+        risk = Risk.of_blocks(kept, self.loss, problem.intercept, executor)
+        inner = tolerance(risk, _INNER_TOLERANCE)
+        solution = minimise_risk(risk, self.ridge, self.base, inner, _INNER_STEPS, self._last)
+        self._last = solution.v, solution.intercept
+        return solution.objective, self._gradient(kept, solution.v, solution.intercept, risk.weight)
+
+    def _gradient(self, kept: Sequence[Block], V: Array, b: Array, weight: float) -> Array:
+        problem = self.problem
+        v = problem.importance[:, None] * V
+
+        def one(index: int, scratch: Scratch) -> Array:
+            block, u = kept[index], problem.blocks[index].u
+            slope = self.loss.slope((block.X.T @ V.astype(u.dtype)).astype(np.float64) + b, block.y).T
+            if block.weight is not None:
+                slope = slope * block.weight
+            moments = np.zeros((1, problem.pieces.n_cells, 4))
+            _kernels.scatter(u, v.astype(u.dtype), np.ascontiguousarray(slope, u.dtype), moments)
+            return moments
+
+        moments = problem.executor.reduce(range(len(kept)), one)
+        return problem.pieces.table_transposed(moments)[0] / weight
+
+
+def polish_shared_activation(
+    source: BlockSource,
+    directions: Directions,
+    basis: Basis,
+    activation: SharedActivation,
+    loss: Loss,
+    base: Array,
+    alpha: float,
+    intercept: bool,
+    search: Search,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> SharedActivation:
+    """An activation learned by the squared loss, carried on under ``loss``; ``base`` is the best constant answer.
+
+    On a sample of rows and components, as in `learn_shared_activation`. ``alpha`` is the ridge for one component.
+    """
+    sample, few = source.sample(search.polish_rows, rng), _first(directions, search.n_components)
+    problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor)
+    risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
+    first, _ = risk.evaluate(activation.a)
+    floor = np.finfo(float).eps * first
+    if not floor > 0:
+        return replace(activation, stop_reason=StopReason.NOTHING_TO_LEARN)
+
+    def objective(a: Array) -> tuple[float, Array]:
+        value, slope = risk.evaluate(a)
+        return max(value, floor), slope
+
+    a, trace, reason = minimise_on_sphere(objective, activation.a, search.max_iter, search.tol)
+    square = problem.equations(a).mean_square
+    factor = square**-0.5 if square > 0 else 1.0
+    covariance = activation.covariance * factor**2
+    return replace(activation, a=a * factor, covariance=covariance, trace=np.array(trace), stop_reason=reason)
+
+
 def learn_shared_activation(
     source: BlockSource,
     directions: Directions,
@@ -233,7 +325,14 @@ def learn_shared_activation(
             break
     part = SharedProblem.from_source(small, few, pieces, intercept, executor)
     covariance = part.covariance(here.a, here.ridge * few.n_components / problem.importance.size)
-    return SharedActivation(here.a, covariance * small.n_samples / sample.n_samples, np.array(trace), reason, name)
+    return SharedActivation(
+        here.a,
+        covariance * small.n_samples / sample.n_samples,
+        np.array(trace),
+        reason,
+        name,
+        here.ridge / problem.importance.size,
+    )
 
 
 def minimise_on_sphere(

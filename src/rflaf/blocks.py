@@ -8,8 +8,8 @@ threads, so that the number of threads cannot change a model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -142,16 +142,18 @@ class StandardisedTargets:
     def __len__(self) -> int:
         return len(self.source)
 
+    def transformed(self, y: Array) -> Array:
+        return (y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
+
     def __getitem__(self, index: int) -> Block:
         block = self.source[index]
-        y = (block.y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
-        return Block(block.X, y.astype(self.dtype, copy=False), block.weight)
+        return Block(block.X, self.transformed(block.y).astype(self.dtype, copy=False), block.weight)
 
-    def with_rows(self, block_rows: int) -> StandardisedTargets:
-        return StandardisedTargets(self.source.with_rows(block_rows), self.mean, self.scale)
+    def with_rows(self, block_rows: int) -> Self:
+        return replace(self, source=self.source.with_rows(block_rows))
 
-    def sample(self, n_rows: int, rng: np.random.Generator) -> StandardisedTargets:
-        return StandardisedTargets(self.source.sample(n_rows, rng), self.mean, self.scale)
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Self:
+        return replace(self, source=self.source.sample(n_rows, rng))
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:

@@ -119,12 +119,7 @@ def solve_shapes(
     """
     theta = convex.v.reshape(-1, T.shape[0], equations.n_outputs)
     if equations.n_outputs > 1:
-        left, size, right = np.linalg.svd(theta, full_matrices=False)
-        leading = left[:, :, 0] * size[:, :1]
-        projected = _main_shapes(leading, n_shapes)
-        return _assemble(
-            equations, (leading @ projected.T @ projected)[:, :, None] * right[:, None, 0], convex, T, intercept
-        )
+        return _assemble(equations, _on_main_shapes(theta, n_shapes), convex, T, intercept)
     shapes = _main_shapes(theta[:, :, 0], n_shapes)
     objectives: list[float] = []
     while len(objectives) < 2 or objectives[-1] < objectives[-2] * (1 - _POLISHED):
@@ -137,6 +132,22 @@ def solve_shapes(
         shapes = _main_shapes(theta[:, :, 0], n_shapes)
         objectives.append(solution.objective)
     return _assemble(equations, theta, solution, T, intercept)
+
+
+def main_activations(theta: Array, n_shapes: int | None) -> Array:
+    """Unit vectors (n_components, n_basis), one activation a component, for theta (n_components, n_basis, n_outputs).
+
+    Where a number of shapes is given, all are mixtures of as many.
+    """
+    return _leading_shapes(theta if n_shapes is None else _on_main_shapes(theta, n_shapes))
+
+
+def _on_main_shapes(theta: Array, n_shapes: int) -> Array:
+    """The leading activation of every component, projected on the main shapes of all; shaped as ``theta``."""
+    left, size, right = np.linalg.svd(theta, full_matrices=False)
+    leading = left[:, :, 0] * size[:, :1]
+    shapes = _main_shapes(leading, n_shapes)
+    return np.asarray((leading @ shapes.T @ shapes)[:, :, None] * right[:, None, 0])
 
 
 def _main_shapes(theta: Array, n_shapes: int) -> Array:
@@ -167,7 +178,9 @@ def _assemble(
 def _leading_shapes(theta: Array) -> Array:
     """Unit vectors (n_components, n_basis) nearest to all columns of each theta (n_components, n_basis, n_outputs)."""
     left, _, _ = np.linalg.svd(theta, full_matrices=False)
-    return np.asarray(left[:, :, 0])
+    leading = left[:, :, 0]
+    largest = np.take_along_axis(leading, np.argmax(np.abs(leading), axis=1)[:, None], axis=1)
+    return np.asarray(leading * np.where(largest < 0, -1.0, 1.0))  # of two answers always the same one
 
 
 def combine(equations: NormalEquations, shapes: Array) -> NormalEquations:

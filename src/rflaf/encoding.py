@@ -20,6 +20,7 @@ from .blocks import BlockSource
 from .curves import Knots, no_knots, one_over_gaps, place_knots
 
 Array = NDArray[Any]
+_ROWS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +88,17 @@ class Encoding:
             within = np.arange(self.knots.n_curves)
             gaps = np.concatenate([one_over_gaps(self.knots.of(curve)) for curve in range(within.size)])
             _curve_kernels.locate_within(bent, within, self.knots.nodes, gaps, self.knots.start, cells, fractions)
-        x = np.ascontiguousarray(self.standardise(X, self.linear), np.float32)
+        x = np.empty((X.shape[0], self.linear.size), np.float32)
+        for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
+            part = slice(first, first + _ROWS_AT_ONCE)
+            x[part] = self.standardise(X[part], self.linear)
         return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
 
 
 def encode(table: Table, mean: Array, scale: Array, nodes: int) -> Encoding:
-    """Where the columns of a table bend, and how they are scaled.
-
-    A column of two values is scaled by their distance, any other by its standard deviation.
-    """
+    """Where the columns of a table bend, and how they are scaled."""
     varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has nothing to bend
     knots = place_knots(varying, nodes) if nodes else no_knots()
-    low, high = table.X.min(axis=0), table.X.max(axis=0)
-    two = ((low == table.X) | (high == table.X)).all(axis=0)
-    scale = np.where(two & (scale > 0) & (high > low), high.astype(np.float64) - low, scale)
     return Encoding(mean, scale, knots)
 
 

@@ -11,14 +11,25 @@ import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, RegressorMixin, TransformerMixin
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from .bases import Basis, make_basis
@@ -26,11 +37,14 @@ from .bilinear import Search
 from .blocks import array_source
 from .errors import InvalidParameterError, OutlierWarning
 from .executors import ThreadExecutor, resolve_n_jobs
+from .incremental import Seen, learn_more, remember
+from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
 from .outcomes import StopReason
-from .parameters import check_parameters
+from .parameters import check_parameters, resolve_loss
+from .specification import FitSpec
 from .spectral import Density, resolve_density
-from .training import FitResult, FitSpec, train
+from .training import FitResult, train
 
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
@@ -115,25 +129,42 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
         repeated rows; refined ones meet in other mini-batches then.
         """
-        with _unchanged_on_error(self), _shown(self.verbose):
+        with self._fitting():
             spec = self._spec()
-            X, y = validate_data(
-                self, X, y,
-                accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
-                ensure_min_samples=2,
-            )  # fmt: skip
-            if sp.issparse(y):
-                raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
-            weight = _check_weight(sample_weight, X)
-            rng = _generator(self.random_state)
-            with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
-                result = train(array_source(X, y, weight), spec, rng, executor)
+            X, y = self._check_numbers(X, y)
+            spec.loss.check(y)
+            result = self._train(X, y, _check_weight(sample_weight, X), spec)
             self._accept(result, single_output=np.ndim(y) == 1)
-        if result.outliers is not None:
-            warnings.warn(str(result.outliers), OutlierWarning, stacklevel=2)
-        if self.stop_reason_ is StopReason.ITERATIONS:
-            warnings.warn(f"the activation {self.stop_reason_.value}", ConvergenceWarning, stacklevel=2)
+        self._warn(result)
         return self
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails."""
+        with _unchanged_on_error(self), _shown(self.verbose):
+            yield
+
+    def _check_numbers(self, X: Any, y: Any) -> tuple[Any, Array]:
+        """Rows and numeric targets, validated."""
+        X, y = validate_data(
+            self, X, y,
+            accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
+            ensure_min_samples=2,
+        )  # fmt: skip
+        if sp.issparse(y):
+            raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
+        return X, y
+
+    def _train(self, X: Any, y: Array, weight: Array | None, spec: FitSpec) -> FitResult:
+        rng = _generator(self.random_state)
+        with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
+            return train(array_source(X, y, weight), spec, rng, executor)
+
+    def _warn(self, result: FitResult) -> None:
+        if result.outliers is not None:
+            warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
+        if self.stop_reason_ is StopReason.ITERATIONS:
+            warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
     def transform(self, X: Any) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
@@ -157,6 +188,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             per_component=self.activation != "shared",
             n_shapes=None if isinstance(self.activation, str) else int(self.activation),
             pool_size=None if self.pool_size == "auto" else int(self.pool_size),
+            loss=self._loss(),
             basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
             density=resolve_density(self.density),
             bandwidth=_number_or_none(self.bandwidth),
@@ -168,6 +200,9 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             memory=None if self.memory == "auto" else int(self.memory),
         )
 
+    def _loss(self) -> Loss:
+        return Squared()
+
     def _own_basis(self) -> Basis:
         if isinstance(self.basis, Basis):
             return self.basis
@@ -178,6 +213,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def _accept(self, result: FitResult, single_output: bool) -> None:
         self._single_output = single_output
         self._adopt(result.model)
+        self.loss_ = result.loss
         self.alpha_ = result.alpha
         self.bandwidth_ = result.bandwidth
         self.objective_trace_ = result.trace
@@ -185,7 +221,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.stop_reason_ = result.stop_reason
         self.column_importance_ = result.column_importance
         self.trials_ = result.trials
-        self.solver_remedy_ = result.solution.factor.remedy
+        self.solver_remedy_ = result.remedy
         self.selection_ = result.selection
         self.leverage_ = result.leverage
         self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
@@ -217,6 +253,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         tags.target_tags.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _gives_probabilities(estimator: Any) -> bool:
+    """Whether a classifier's loss has probabilities."""
+    loss = getattr(estimator, "loss_", estimator.loss)
+    return loss == "log_loss" or isinstance(loss, Logistic | Softmax)
 
 
 class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
@@ -326,15 +368,80 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     True
     """
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """f at rows ``X``: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
+    def __init__(
+        self,
+        n_components: int | str = 100,
+        *,
+        loss: str | Loss = "squared",
+        quantile: float = 0.5,
+        directions: str = "refined",
+        sampling: str = "plain",
+        activation: str | int = "per_component",
+        curves: bool | str = "auto",
+        outliers: str = "auto",
+        basis: str | Basis = "bspline",
+        n_basis: int = 16,
+        pool_size: int | str = "auto",
+        density: str | Density = "gaussian",
+        bandwidth: float | str = "auto",
+        alpha: float | str = "auto",
+        leverage_alpha: float | str = "auto",
+        leverage_rows: int | str = "all",
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        tolerance: float = 0.01,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory: int | str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_components,
+            directions=directions,
+            sampling=sampling,
+            activation=activation,
+            curves=curves,
+            outliers=outliers,
+            basis=basis,
+            n_basis=n_basis,
+            pool_size=pool_size,
+            density=density,
+            bandwidth=bandwidth,
+            alpha=alpha,
+            leverage_alpha=leverage_alpha,
+            leverage_rows=leverage_rows,
+            fit_intercept=fit_intercept,
+            max_iter=max_iter,
+            tol=tol,
+            tolerance=tolerance,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            memory=memory,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.quantile = quantile
 
-        With ``return_std``, also the standard deviation of a new observation at each row, of the same shape: the noise,
-        estimated on rows that were not fitted, and the posterior of the output weights.
+    def _loss(self) -> Loss:
+        named = {"squared": Squared(), "huber": Huber(), "quantile": Pinball(self.quantile), "poisson": Poisson()}
+        return resolve_loss(self.loss, named, self.directions == "refined")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
+        return tags
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
+
+        With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
+        the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
         """
         X = self._check_rows(X)
-        answers = [self.model_.decision(X, self.n_jobs)]
+        answers = [self.loss_.mean(self.model_.decision(X, self.n_jobs))]
         if return_std:
+            self._need_last_layer("return_std=True")
             answers.append(self.model_.deviation(X))
         shaped = tuple(answer[:, 0] if self._single_output else answer for answer in answers)
         return shaped if return_std else shaped[0]
@@ -345,9 +452,280 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         The components kept are nested: those of a narrower copy are among those of a wider one.
         """
         check_is_fitted(self)
+        self._need_last_layer("prune")
         pruned = copy.copy(self)
         pruned._adopt(self.model_.prune(n_components))
         return pruned
+
+    def _need_last_layer(self, what: str) -> None:
+        if self.model_.last_layer is None:
+            raise InvalidParameterError(
+                f"{what} needs the sums of a fit under the squared loss", self.loss, "Fit with loss='squared'."
+            )
+
+
+class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
+    """Classification by small models of random directions and learned activations.
+
+    log odds f(x) = b + sum_m q_m v_m sigma_m(u_m(x)), one for two classes, one a class for more; all classes share the
+    directions and activations, only the output weights v differ.
+
+    The model and its three rungs are those of `RFLAFRegressor`: refined by default, `RFLAFClassifier.convex`, and
+    `RFLAFClassifier.paper`, which is Algorithm 1 with the logistic or softmax loss in lines 2 and 6.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default=100
+        Width S, as in `RFLAFRegressor`.
+    loss : {"log_loss", "squared_hinge"} or Loss, default="log_loss"
+        "log_loss" is logistic for two classes and softmax for more, and gives probabilities. "squared_hinge" fits a
+        margin, one class against the rest for more than two.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply those of the rows; "balanced" makes all classes weigh the same.
+    directions, sampling, activation, curves, basis, n_basis, pool_size, density, bandwidth, alpha, leverage_alpha,
+    leverage_rows, fit_intercept, max_iter, tol, tolerance, random_state, n_jobs, memory, verbose
+        As in `RFLAFRegressor`; where alpha is a ridge, "auto" takes the one of lowest loss on rows held out.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,), the labels in order
+    coef_ : (n_outputs, n_components_), output weights: one output for two classes, else one a class
+    intercept_ : (n_outputs,)
+    loss_ : the loss that was minimised
+    Others as in `RFLAFRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rflaf import RFLAFClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 2))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1, "inside", "outside")
+    >>> model = RFLAFClassifier(n_components=20, random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [3.0, 0.0]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> model.predict_proba([[0.0, 0.0]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | str = 100,
+        *,
+        loss: str | Loss = "log_loss",
+        class_weight: dict[Any, float] | str | None = None,
+        directions: str = "refined",
+        sampling: str = "plain",
+        activation: str | int = "per_component",
+        curves: bool | str = "auto",
+        basis: str | Basis = "bspline",
+        n_basis: int = 16,
+        pool_size: int | str = "auto",
+        density: str | Density = "gaussian",
+        bandwidth: float | str = "auto",
+        alpha: float | str = "auto",
+        leverage_alpha: float | str = "auto",
+        leverage_rows: int | str = "all",
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        tolerance: float = 0.01,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory: int | str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            n_components,
+            directions=directions,
+            sampling=sampling,
+            activation=activation,
+            curves=curves,
+            outliers="keep",
+            basis=basis,
+            n_basis=n_basis,
+            pool_size=pool_size,
+            density=density,
+            bandwidth=bandwidth,
+            alpha=alpha,
+            leverage_alpha=leverage_alpha,
+            leverage_rows=leverage_rows,
+            fit_intercept=fit_intercept,
+            max_iter=max_iter,
+            tol=tol,
+            tolerance=tolerance,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            memory=memory,
+            verbose=verbose,
+        )
+        self.loss = loss
+        self.class_weight = class_weight
+
+    _seen: Seen | None
+    _ridge: float
+    _weight: float
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
+
+        ``sample_weight`` (n_samples,) multiplies the loss of each row.
+        """
+        with self._fitting():
+            self._check_weights_of_classes(("balanced",))
+            X, y = self._check_labels(X, y)
+            result = self._fit_labels(X, y, np.unique(y), _check_weight(sample_weight, X))
+        self._warn(result)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
+
+        ``classes`` are all labels that will ever come; the first call needs them. What earlier rows said is kept as
+        their curvature around the solution (see `rflaf.incremental`), so the rows themselves can be forgotten. Make the
+        first chunk large: directions, activations and the penalty stay as it sets them. After `fit`, which keeps no
+        sums, the rows before are taken to have been like the first new ones.
+        """
+        with self._fitting():
+            self._check_weights_of_classes(())
+            first = not hasattr(self, "model_")
+            known = self._known_classes(classes, first)
+            X, y = self._check_labels(X, y, reset=first)
+            weight = _check_weight(sample_weight, X)
+            _refuse_others(y, known)
+            if first:
+                result = self._fit_labels(X, y, known, weight)
+            targets, weight = self._targets(y), self._weighted(y, weight, X.dtype)
+            source = array_source(X, targets, weight)
+            with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
+                before = None if first else self._weight
+                seen = self._seen or remember(
+                    self.model_, source, self.loss_, self._ridge, self.fit_intercept, executor, before
+                )
+                if not first:
+                    model, seen, self.stop_reason_ = learn_more(
+                        self.model_, seen, source, self.loss_, self._ridge, self.fit_intercept, executor
+                    )
+                    self._adopt(model)
+            self._seen = seen
+        if first:
+            self._warn(result)
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes)."""
+        X = self._check_rows(X)
+        f = self.model_.decision(X, self.n_jobs)
+        return f[:, 0] if f.shape[1] == 1 else f
+
+    def predict(self, X: Any) -> Array:
+        """The most likely label of every row of ``X``, (n_samples,)."""
+        f = self.decision_function(X)
+        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else np.argmax(f, axis=1)]
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
+        X = self._check_rows(X)
+        f = self.model_.decision(X, self.n_jobs)
+        return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
+
+    @available_if(_gives_probabilities)
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
+        X = self._check_rows(X)
+        f = self.model_.decision(X, self.n_jobs)
+        return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = False
+        return tags
+
+    def _fit_labels(self, X: Any, y: Array, classes: Array, weight: Array | None) -> FitResult:
+        present = np.unique(y if weight is None else y[weight > 0])
+        if present.size < 2:
+            raise InvalidParameterError(
+                "labels must be of at least two classes", f"{present.size} class: {present.tolist()}",
+                "There is nothing to tell apart.",
+            )  # fmt: skip
+        self.classes_ = classes
+        spec = self._spec()
+        result = self._train(X, self._targets(y), self._weighted(y, weight, X.dtype), spec)
+        self._accept(result, single_output=False)
+        self._ridge, self._weight, self._seen = result.ridge, result.weight, None
+        return result
+
+    def _loss(self) -> Loss:
+        log_loss = Logistic() if self.classes_.size == 2 else Softmax()
+        named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
+        return resolve_loss(self.loss, named, self.directions == "refined")
+
+    def _targets(self, y: Array) -> Array:
+        """Zeros and ones, (n_samples, 1) for two classes, else (n_samples, n_classes)."""
+        at = np.searchsorted(self.classes_, y)
+        return at[:, None].astype(float) if self.classes_.size == 2 else np.eye(self.classes_.size)[at]
+
+    def _weighted(self, y: Array, weight: Array | None, dtype: Any) -> Array | None:
+        """Weights of the rows, those of their classes multiplied in."""
+        if self.class_weight is None:
+            return weight
+        by_row = np.ones(y.size) if weight is None else weight.astype(np.float64)
+        present = np.unique(y[by_row > 0])
+        by_class = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=by_row)
+        factor = np.ones(self.classes_.size)
+        factor[np.searchsorted(self.classes_, present)] = by_class
+        return (by_row * factor[np.searchsorted(self.classes_, y)]).astype(dtype)
+
+    def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
+        """Rows and labels, validated."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=2, reset=reset
+        )
+        check_classification_targets(y)
+        return X, y
+
+    def _check_weights_of_classes(self, words: tuple[str, ...]) -> None:
+        weight = self.class_weight
+        if isinstance(weight, dict):
+            fine = all(isinstance(w, Real) and w >= 0 for w in weight.values())
+        else:
+            fine = weight is None or (isinstance(weight, str) and weight in words)
+        if not fine:
+            raise InvalidParameterError(
+                "class_weight must be " + " or ".join(["None", "a dict of weights, at least zero", *map(repr, words)]),
+                weight,
+                "Use None; partial_fit cannot balance classes it has not seen.",
+            )
+
+    def _known_classes(self, classes: ArrayLike | None, first: bool) -> Array:
+        """All labels that may come: those of the first call to `partial_fit`."""
+        if first and classes is None:
+            raise InvalidParameterError(
+                "the first call to partial_fit needs classes, all labels that will come", None, "Pass np.unique(y)."
+            )
+        if classes is None:
+            return self.classes_
+        known = np.unique(np.asarray(classes))
+        if not first and not np.array_equal(known, self.classes_):
+            raise InvalidParameterError(
+                f"classes must be those of the first call to partial_fit, {self.classes_.tolist()}",
+                known.tolist(),
+                "Leave classes out.",
+            )
+        return known
+
+
+def _refuse_others(y: Array, known: Array) -> None:
+    others = np.setdiff1d(y, known)
+    if others.size:
+        raise InvalidParameterError(
+            f"labels must be among the classes given first, {known.tolist()}",
+            others.tolist(),
+            "Name all classes in the first call to partial_fit.",
+        )
 
 
 class RandomActivationFeatures(_RandomFeatureEstimator):

@@ -134,6 +134,10 @@ class RandomFeatureModel:
             _predict_in_threads(predictor, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
         return out
 
+    def feature_map(self, dtype: Any) -> _Map:
+        """The features before they are multiplied by their importance, compiled for rows of ``dtype``."""
+        return self._compile(np.dtype(dtype))[0]
+
     def features(self, X: Any) -> Array:
         """q_m sigma(w_m . x + b_m): (n_rows, n_components), in the dtype of ``X``."""
         feature_map, _ = self._compile(X.dtype)

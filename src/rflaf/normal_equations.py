@@ -163,6 +163,15 @@ class RidgeSystem:
         """Mean products of feature j with all features, (n_components,)."""
         return np.asarray(self.G[:, j])
 
+    def ridges(self) -> Array:
+        """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
+
+        Below its lower end the fit of few rows is decided by rounding, and no data set was seen to want it.
+        """
+        least = min(_LEAST_RIDGE / self.count, _LARGEST_RIDGE)
+        n_ridges = 1 + int(np.ceil(_RIDGES_A_DECADE * np.log10(_LARGEST_RIDGE / least)))
+        return self.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
+
     def factor(self, ridge: float) -> RidgeFactor:
         """Factor G + ridge I once, for any number of right-hand sides."""
         diagonal = np.diagonal(self.G) + ridge
@@ -232,18 +241,9 @@ class Spectrum:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.where(left > 0, self.mean_residual(ridges) / left**2, np.inf)
 
-    def ridges(self) -> Array:
-        """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
-
-        Below its lower end the fit of few rows is decided by rounding, and no data set was seen to want it.
-        """
-        least = min(_LEAST_RIDGE / self.system.count, _LARGEST_RIDGE)
-        n_ridges = 1 + int(np.ceil(_RIDGES_A_DECADE * np.log10(_LARGEST_RIDGE / least)))
-        return self.system.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
-
     def best_ridge(self) -> float:
         """The ridge of the grid whose generalised cross-validation is lowest; the largest where none is finite."""
-        ridges = self.ridges()
+        ridges = self.system.ridges()
         criterion = self.gcv(ridges)
         return float(ridges[np.argmin(criterion)] if np.isfinite(criterion).any() else ridges[-1])
 

@@ -11,6 +11,7 @@ class StopReason(Enum):
     CONVERGED = "converged: the objective no longer falls by more than tol"
     ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
     ROUNDING = "converged to rounding: no step lowers the objective any more"
+    GRADIENT = "converged: the gradient is within tolerance of zero"
     NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
     TRAINED = "trained: directions, curves and activations together, for a fixed number of epochs"
     CONVEX = "solved: one convex problem, no search"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidParameterError
+from .losses import Loss
 
 Test = Callable[[Any], bool]
 Rule = tuple[Test, str, str]
@@ -74,6 +75,11 @@ _RULES: dict[str, Rule] = {
         "must be 'per_component', 'shared' or a number of shapes, at least 1",
         "Use 'per_component'.",
     ),
+    "quantile": (
+        lambda value: _is_number(value) and 0 < value < 1,
+        "must be a number between 0 and 1, without either",
+        "0.5 is the median.",
+    ),
     "pool_size": (_or_word("auto", _is_count), _AUTO_COUNT, "Use 'auto'."),
     "bandwidth": (_or_word("auto", _is_positive), _AUTO_POSITIVE, "Use 'auto'."),
     "alpha": (_or_word("auto", _is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
@@ -92,12 +98,30 @@ _RULES: dict[str, Rule] = {
 }
 
 
+def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
+    """The loss of a name, or the loss itself; refined directions need one that the compiled loops know."""
+    if isinstance(loss, str) and loss in by_name:
+        return by_name[loss]
+    if not isinstance(loss, Loss):
+        listed = ", ".join(repr(name) for name in by_name)
+        raise InvalidParameterError(f"loss must be {listed} or a Loss object", loss, f"Use {next(iter(by_name))!r}.")
+    if refined and loss.kernel() is None:
+        raise InvalidParameterError(
+            "directions='refined' are trained by compiled loops, which know only the losses of this package",
+            loss,
+            "Set directions='random' for a loss of your own.",
+        )
+    return loss
+
+
 def check_parameters(estimator: Any) -> None:
     """Refuse the first argument that breaks its rule, or a pair that does not go together."""
-    for name, (holds, rule, remedy) in _RULES.items():
-        value = getattr(estimator, name)
-        if not holds(value):
-            raise InvalidParameterError(f"{name} {rule}", value, remedy)
+    for name in estimator.get_params(deep=False):
+        if name in _RULES:
+            holds, rule, remedy = _RULES[name]
+            value = getattr(estimator, name)
+            if not holds(value):
+                raise InvalidParameterError(f"{name} {rule}", value, remedy)
     refined = estimator.directions == "refined"
     if refined and estimator.sampling != "plain":
         raise InvalidParameterError(

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from ._refine_kernels import Rows
 from .encoding import Encoding, InMemory, Table, encode
 from .executors import Executor
+from .losses import Huber, Loss, Squared
 from .refine import Recipe, Shape, begin, train
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _HELD_OUT = 0.15
-_EFFORT = 0.5  # of the epochs: enough to tell which recipe is best
 _NARROWER, _WIDER = (12, 25, 50), (200, 400)
 _ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
 _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _MOST_ROUNDS, _NO_WORSE = 3, 0.01  # of leaving out columns; what fewer columns may cost
-_TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
+TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
 _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
@@ -41,6 +41,15 @@ class Plan:
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
+
+    def scaled(self, factor: float) -> Plan:
+        """The same with all penalties multiplied."""
+
+        def scale(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
+            return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
+
+        following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
+        return Plan(scale(self.first), following)
 
     def with_alpha(self, alpha: float) -> Plan:
         """The same with the penalty given: what is left to choose is how columns move and bend."""
@@ -69,9 +78,16 @@ EITHER = Plan(
 )
 
 
+_SOFT, _HARD = (Recipe(alpha, nodes=0, effort=0.35) for alpha in (5e-4, 2e-2))
+WIDE = Plan(  # so many directions to move that they learn the rows by heart unless held back, and soon
+    (_SOFT, replace(_SOFT, alpha=5e-3), _HARD),
+    {_SOFT: (replace(_SOFT, alpha=5e-5),), _HARD: (replace(_HARD, alpha=1e-1),)},
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate after its training: its loss on rows held out, and how far off it was there, (n_held_out, O).
+    """A candidate after its training: its loss on rows held out, and its outputs there, (n_held_out, O).
 
     ``strength`` (n_features,) is how far every column moved its components.
     """
@@ -79,19 +95,23 @@ class Trial:
     recipe: Recipe
     width: int
     error: float
-    residual: Array
+    outputs: Array = field(repr=False)
     strength: Array = field(default_factory=lambda: np.zeros(0), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What the search works on: a table, pairs (rows to train on, rows held out), and a seed for every candidate."""
+    """What the search works on: a table, pairs (rows to train on, rows held out), and a seed for every candidate.
+
+    ``effort`` is the share of a recipe's epochs that its candidate is trained for.
+    """
 
     table: Table
     mean: Array
     scale: Array
     splits: tuple[tuple[Array, Array], ...]
     seed: int
+    effort: float
     _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, nodes: int) -> tuple[Encoding, Rows]:
@@ -109,21 +129,26 @@ class Hunt:
     def trial(self, shape: Shape, recipe: Recipe) -> Trial:
         """Train one candidate on every split and measure it."""
         encoding, rows = self.encoded(recipe.nodes)
-        residuals, strength = [], np.zeros(self.scale.size)
+        outputs, strength = [], np.zeros(self.scale.size)
         for kept, held_out in self.splits:
             rng = np.random.default_rng(self.seed)
             trainer = begin(encoding, rows, self.table.X[kept[:_START_ROWS]], shape, recipe, rng, kept.size)
-            train(trainer, InMemory(rows, kept), kept.size, rng, _EFFORT)
-            residuals.append(self.table.y[held_out] - trainer.outputs(rows, held_out))
+            train(trainer, InMemory(rows, kept), kept.size, rng, self.effort)
+            outputs.append(trainer.outputs(rows, held_out))
             strength = np.maximum(strength, trainer.strength())
-        residual = np.concatenate(residuals)
-        return Trial(recipe, shape.n_components, self.loss(residual, shape.delta), residual, strength)
+        held_out_outputs = np.concatenate(outputs)
+        error = self.mean_loss(shape.loss, held_out_outputs)
+        return Trial(recipe, shape.n_components, error, held_out_outputs, strength)
 
-    def loss(self, residual: Array, delta: float = float("inf")) -> float:
-        """Weighted mean of huber(residual) over the rows held out, summed over the outputs."""
-        size = np.abs(residual.astype(np.float64))
-        kept = np.minimum(size, delta)
-        return float(np.average(np.sum(kept * (2 * size - kept), axis=1), weights=self.table.weight[self.held_out]))
+    def mean_loss(self, loss: Loss, outputs: Array) -> float:
+        """Weighted mean of a loss over the rows held out."""
+        held_out = self.held_out
+        values = loss.value(outputs.astype(np.float64), self.table.y[held_out])
+        return float(np.average(values, weights=self.table.weight[held_out]))
+
+    def residual(self, trial: Trial) -> Array:
+        """How far off a trial was on the rows held out, (n_held_out, O)."""
+        return self.table.y[self.held_out] - trial.outputs
 
     def compare(self, shape: Shape, recipes: Any, executor: Executor) -> list[Trial]:
         """Trials of several recipes, side by side."""
@@ -133,7 +158,7 @@ class Hunt:
         return trials
 
 
-def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator) -> Hunt:
+def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
     """Split a table for the search: once, or up to three times where there are few rows to judge by."""
     order = rng.permutation(table.n_rows)
     n_held_out = max(1, round(_HELD_OUT * table.n_rows))
@@ -142,7 +167,7 @@ def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator) 
     for split in range(n_splits):
         part = slice(split * n_held_out, (split + 1) * n_held_out)
         splits.append((np.delete(order, part), np.sort(order[part])))
-    return Hunt(table, mean, scale, tuple(splits), int(rng.integers(2**31)))
+    return Hunt(table, mean, scale, tuple(splits), int(rng.integers(2**31)), effort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +192,8 @@ def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
     y = hunt.table.y
     centre = np.median(y, axis=0)
     far = np.abs(y[hunt.held_out] - centre)
-    residual = np.abs(trial.residual)
-    spread, noise = (_TO_DEVIATIONS * np.median(size, axis=0) for size in (np.abs(y - centre), residual))
+    residual = np.abs(hunt.residual(trial))
+    spread, noise = (TO_DEVIATIONS * np.median(size, axis=0) for size in (np.abs(y - centre), residual))
     judged = (spread > 0) & (residual > far / 2)  # where most targets are the same, the others are events
     odd = (judged & (far > _FAR * spread) & (residual > _FAR * noise)).any(axis=1)
     between = (judged & (far > _FAR / 2 * spread)).any(axis=1) & ~odd
@@ -228,10 +253,10 @@ def settle(
     The width is that of ``shape`` unless a ``tolerance`` is given to choose it by.
     """
     trials = search(hunt, shape, plan, executor)
-    outliers = None if keep_outliers else find_outliers(hunt, trials[0])
+    outliers = find_outliers(hunt, trials[0]) if shape.loss == Squared() and not keep_outliers else None
     if outliers is not None:
         _log.info("%s", outliers)
-        shape = replace(shape, delta=outliers.delta)
+        shape = replace(shape, loss=Huber(outliers.delta))
         trials = search(hunt, shape, plan, executor)
     for _ in range(_MOST_ROUNDS):
         narrower = without_weak_columns(hunt, trials[0])

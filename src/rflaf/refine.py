@@ -1,12 +1,12 @@
 """Directions, curves and activations trained together: refined models.
 
-    minimise over everything   1/n sum_i w_i huber(y_i - f(x_i)) + alpha (|W|^2 + |ramps|^2) + beta (|s|^2 + |s'|^2)
+    minimise over everything   1/n sum_i w_i loss(f(x_i), y_i) + alpha (|W|^2 + |ramps|^2) + beta (|s|^2 + |s'|^2)
                                + gamma sum_m |second differences of c_m|^2
 
-f(x) = b + sum_m v_m sigma_m(u_m(x)), where a component's input u_m is a sum over columns of s_c w_cm x_c, a line, and
-of s'_c times ramps between nodes, a curve. The product of a column's scale and its weights under two ridges acts as a
-group lasso: a useless column loses its scale. Adam on mini-batches from random directions, the activations starting
-at zero; compiled loops in ``_refine_kernels.py``, in float32.
+f(x) = base + sum_m v_m sigma_m(u_m(x)), where a component's input u_m is a sum over columns of s_c w_cm x_c, a line,
+and of s'_c times ramps between nodes, a curve. The product of a column's scale and its weights under two ridges acts
+as a group lasso: a useless column loses its scale. Adam on mini-batches from random directions, the activations
+starting at zero; compiled loops in ``_refine_kernels.py``, in float32.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _refine_kernels as kernels
+from ._loss_kernels import Objective
 from .bases import Basis
 from .curves import ColumnCurves
 from .encoding import Chunks, Encoding
+from .errors import InvalidParameterError
+from .losses import Huber, Loss, Squared
 from .spectral import Density, Directions, draw
 
 Array = NDArray[Any]
@@ -33,29 +36,52 @@ _EPOCHS, _STRAIGHT_EPOCHS = 15, 24
 class Recipe:
     """How to train: the penalty alpha on directions and ramps, a factor on their rate, and the nodes of a column.
 
-    ``nodes=0`` keeps every column straight.
+    ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs.
     """
 
     alpha: float
     rate: float = 1.0
     nodes: int = 33
+    effort: float = 1.0
 
     def epochs(self, n_rows: int) -> int:
         """Passes over the rows: 15 for 36,000 of them, more for fewer and where columns stay straight."""
-        base = _EPOCHS if self.nodes else _STRAIGHT_EPOCHS
-        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, 8, 100)))
+        base = self.effort * (_EPOCHS if self.nodes else _STRAIGHT_EPOCHS)
+        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, min(8, base), 100)))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is trained: width, basis, one activation for all or one a component, and how the directions start."""
+    """What is trained: width, basis, one activation for all or one a component, how the directions start, and the loss.
+
+    ``base`` are the outputs the activations add to, one a target; none for zero.
+    """
 
     n_components: int
     basis: Basis
     shared: bool
     density: Density
     bandwidth: float | None = None
-    delta: float = float("inf")
+    loss: Loss = field(default_factory=Squared)
+    base: tuple[float, ...] = ()
+
+    @property
+    def delta(self) -> float:
+        """How far a residual pulls harder: infinitely, or up to that of the Huber loss."""
+        return self.loss.reach if isinstance(self.loss, Huber) else float("inf")
+
+    def objective(self, n_outputs: int) -> Objective:
+        """The loss as the compiled loops know it."""
+        kernel = self.loss.kernel()
+        if kernel is None:
+            raise InvalidParameterError(
+                "directions='refined' are trained by compiled loops, which know only the losses of this package",
+                self.loss,
+                "Set directions='random' for a loss of your own.",
+            )
+        number, first, second = kernel
+        base = np.array(self.base or (0.0,) * n_outputs, np.float32)
+        return Objective(number, np.float32(first), np.float32(second), base)
 
 
 @dataclass(frozen=True)
@@ -94,9 +120,10 @@ class Trainer:
 
     def run(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
         """Train on the rows in ``order``, from step ``step`` of ``n_steps``; returns their summed loss on the way."""
+        objective = self.shape.objective(self.network.V.shape[0])
         roughness = (2 * _ROUGHNESS * self.shape.basis.penalty()).astype(np.float32)
         loss: float = kernels.train_rows(
-            rows, order, self.batch, np.float32(self.shape.delta), self.parameters, self.moments, self.squares,
+            rows, order, self.batch, objective, self.parameters, self.moments, self.squares,
             self.gradient, self.slopes, self.nodes, self.network, self.by_basis, roughness, self.rates, self.work,
             step, n_steps,
         )  # fmt: skip
@@ -114,6 +141,7 @@ class Trainer:
         """f at the rows ``index``: (index.size, n_outputs)."""
         out = np.empty((index.size, self.network.V.shape[0]), np.float32)
         kernels.outputs(rows, index, self.network, self.work, out)
+        out += self.shape.objective(out.shape[1]).base
         return out
 
 

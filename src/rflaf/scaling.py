@@ -60,18 +60,65 @@ class ColumnMoments:
 
 
 @dataclass(slots=True)
+class ColumnRange:
+    """Lowest and highest values of columns (k,), and whether they have no other value."""
+
+    low: Array
+    high: Array
+    two: Array
+
+    @classmethod
+    def from_rows(cls, rows: Any, weight: Array | None) -> Self:
+        """Of dense or CSR ``rows`` (n_rows, k), those of weight zero left out."""
+        rows = rows if weight is None or np.all(weight > 0) else rows[np.flatnonzero(weight)]
+        n_rows, k = rows.shape
+        if n_rows == 0:
+            return cls(np.full(k, np.inf), np.full(k, -np.inf), np.ones(k, bool))
+        if not sp.issparse(rows):
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            return cls(low, high, ((rows == low) | (rows == high)).all(axis=0))
+        low, high = (np.asarray(edge.toarray()).ravel() for edge in (rows.min(axis=0), rows.max(axis=0)))
+        between = (rows.data != low[rows.indices]) & (rows.data != high[rows.indices])
+        absent = np.bincount(rows.indices, minlength=k) < n_rows
+        two = (np.bincount(rows.indices, between, k) == 0) & ~(absent & (low < 0) & (high > 0))
+        return cls(low, high, two)
+
+    def __iadd__(self, other: ColumnRange) -> Self:
+        low, high = np.minimum(self.low, other.low), np.maximum(self.high, other.high)
+        edges = (self.low, self.high, other.low, other.high)
+        self.two = np.logical_and.reduce(
+            [self.two, other.two, *((edge == low) | (edge == high) | np.isinf(edge) for edge in edges)]
+        )
+        self.low, self.high = low, high
+        return self
+
+
+@dataclass(slots=True)
 class TableMoments:
-    """Column moments of the inputs and of the targets, and the number of rows whose weight is not zero."""
+    """Column moments of inputs and targets, ranges of the inputs, and the number of rows whose weight is not zero."""
 
     X: ColumnMoments
     y: ColumnMoments
+    range: ColumnRange
     n_used: int
 
     def __iadd__(self, other: TableMoments) -> Self:
         self.X += other.X
         self.y += other.y
+        self.range += other.range
         self.n_used += other.n_used
         return self
+
+    @property
+    def scale(self) -> Array:
+        """Of the inputs: the distance of a column's values if these are two, else its standard deviation.
+
+        A rare indicator would by its small standard deviation outweigh everything where it is set. Zero for a column
+        that is constant to rounding.
+        """
+        deviation = self.X.scale
+        distance = self.range.high.astype(np.float64) - self.range.low
+        return np.where(self.range.two & (deviation > 0), distance, deviation)
 
 
 def measure(source: BlockSource, executor: Executor) -> TableMoments:
@@ -81,6 +128,7 @@ def measure(source: BlockSource, executor: Executor) -> TableMoments:
         return TableMoments(
             ColumnMoments.from_rows(block.X, block.weight),
             ColumnMoments.from_rows(block.y, block.weight),
+            ColumnRange.from_rows(block.X, block.weight),
             block.n_rows if block.weight is None else int(np.count_nonzero(block.weight)),
         )
 

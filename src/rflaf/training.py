@@ -9,46 +9,44 @@ another block size changes the sums only by rounding.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .bases import Basis, BSplineBasis
-from .bilinear import Search, SharedActivation, learn_shared_activation
-from .blocks import ArraySource, Block, BlockSource, Scratch, StandardisedTargets, plan_rows
-from .convex import ComponentActivations, expand, solve_per_component, solve_shapes
+from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
+from .blocks import ArraySource, BlockSource, plan_rows
 from .encoding import Streamed, read
-from .errors import InvalidParameterError
 from .executors import Executor
-from .features import FeatureMap, RowFeatures, compile_features, compile_map, sum_equations, sum_robust_equations
-from .last_layer import LastLayer, unscale
+from .features import FeatureMap, compile_features, compile_map, sum_equations
+from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
+from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
-from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
+from .normal_equations import Remedy
 from .outcomes import StopReason
-from .recipes import BENT, EITHER, STRAIGHT, Hunt, Outliers, Plan, Trial, hold_out, settle
+from .problem import Problem, in_units, measure_finite, state_problem
+from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers, Plan, Trial, hold_out, settle
 from .refine import Shape, begin, fold
 from .refine import train as train_refined
-from .scaling import ColumnMoments, TableMoments, measure
+from .scaling import ColumnMoments
 from .selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
-from .spectral import Density, Directions, Gaussian, draw
+from .specification import FitSpec
+from .spectral import Directions, draw
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _BANDWIDTH_ROWS = 2000
 _BLOCK_MEMORY = 2**28
-_LARGEST_POOL = 5000
-_GREEDY_POOL = 3000
 _GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
-_LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
 _POOL_MEMORY = 2**30
-_LARGEST_AUTO_WIDTH = 500
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
-_LEAVE_ONE_OUT_ROWS = 8000
 _SEARCH_ROWS = 20_000
+_EFFORT = 0.5  # of the epochs: enough to tell which recipe is best under the squared loss
 _FIRST_WIDTH = 100
+_PILOT_ROWS, _PILOT_WIDTH = 6000, 100
+_MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _CLEARLY = 0.05
 _FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
@@ -57,85 +55,14 @@ LEAST_REFINED_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class FitSpec:
-    """What to fit. ``None`` stands for "choose from the data".
-
-    Attributes
-    ----------
-    n_components : S, the number of components; None for the smallest width whose estimated error is within
-        ``tolerance`` of the lowest, on the greedy path or on rows held out
-    widest : the largest width that may be chosen
-    refined : train the directions too, from a plain draw
-    curves : whether columns of a refined model bend; None for what does better on rows held out
-    keep_outliers : trust every target; else those far from all others and from the fit weigh less
-    sampling : "plain", "leverage" or "greedy"
-    per_component : one activation a component, instead of one shared by all
-    n_shapes : shapes the activations of the components are mixtures of; None for any
-    pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
-        sampling, and for 3000 or twice S under greedy selection
-    basis, density : where the activation lives, and p(w)
-    bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
-        deviation of a projection, so that projections have unit scale
-    alpha : lambda* of the paper, 1/n |y - f|^2 + alpha S |v|^2 for an activation of mean square one; None for the
-        lowest leave-one-out error. Of refined models the penalty on directions and curves; None for a search
-    leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
-    leverage_rows : rows the scores are computed from; None for all
-    search : how far to search for the activation
-    memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
-    """
-
-    n_components: int | None = 100
-    tolerance: float = 0.01
-    widest: int = _LARGEST_AUTO_WIDTH
-    refined: bool = False
-    curves: bool | None = None
-    keep_outliers: bool = False
-    sampling: str = "plain"
-    per_component: bool = False
-    n_shapes: int | None = None
-    pool_size: int | None = None
-    basis: Basis = field(default_factory=BSplineBasis)
-    density: Density = field(default_factory=Gaussian)
-    bandwidth: float | None = None
-    alpha: float | None = None
-    leverage_alpha: float | None = None
-    leverage_rows: int | None = None
-    intercept: bool = True
-    search: Search = field(default_factory=Search)
-    memory: int | None = None
-
-    @property
-    def n_pool(self) -> int:
-        """Directions drawn first: the width itself under plain sampling."""
-        if self.sampling == "plain":
-            return self.most_components
-        if self.pool_size is not None:
-            return self.pool_size
-        if self.sampling == "greedy":
-            return max(_GREEDY_POOL, 2 * self.most_components)
-        return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
-
-    @property
-    def lazy(self) -> bool:
-        """Whether greedy selection keeps the features of a sample instead of the pool's Gram matrix.
-
-        That takes less memory for a large pool and less time where few components are kept.
-        """
-        large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
-        return self.sampling == "greedy" and large
-
-    @property
-    def most_components(self) -> int:
-        """The width, or the largest that may be chosen."""
-        return self.widest if self.n_components is None else self.n_components
-
-
-@dataclass(frozen=True, slots=True)
 class FitResult:
     """A model and how it came about."""
 
     model: RandomFeatureModel
-    solution: RidgeSolution
+    loss: Loss
+    remedy: Remedy
+    ridge: float
+    weight: float
     alpha: float
     bandwidth: float
     trace: Array
@@ -147,95 +74,105 @@ class FitResult:
     outliers: Outliers | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Rows with standardised targets, what was measured of them, and the centre and scale of the targets."""
-
-    source: BlockSource
-    moments: TableMoments
-    centre: Array
-    scale: Array
-
-
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """A model of the rows: refined directions, or random ones by Algorithm 1."""
     source = _plan(source, spec)
-    moments = _measure(source, executor)
-    centre, scale = _target_scale(moments.y, spec.intercept)
-    rows = _Rows(StandardisedTargets(source, centre, scale), moments, centre, scale)
+    problem = state_problem(source, spec.loss, spec.intercept, rng, executor)
+    if problem.loss == Huber():
+        problem = problem.with_loss(_find_delta(problem, spec, rng, executor))
     if not spec.refined:
-        return _sample(rows, spec, rng, executor)
-    if moments.n_used < LEAST_REFINED_ROWS:
+        return _sample(problem, spec, rng, executor)
+    if problem.moments.n_used < LEAST_REFINED_ROWS:
         _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(rows, _for_few_rows(spec, moments.n_used), rng, executor)
-    return _refine(rows, spec, rng, executor)
+        return _sample(problem, _for_few_rows(spec, problem.moments.n_used), rng, executor)
+    return _refine(problem, spec, rng, executor)
 
 
-def _sample(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
-    """Algorithm 1, lines 1 to 6, for the squared loss; plain sampling is lines 1 and 6.
+def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
+    """Algorithm 1, lines 1 to 6; plain sampling is lines 1 and 6.
 
     Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
+    Under another loss than the squared one, lines 2 and 6 minimise that.
     """
-    source, moments = rows.source, rows.moments
+    source, moments = problem.source, problem.moments
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
-    pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.X.scale)
+    pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.scale)
     bandwidth, directions = _scale(source, pool, spec, rng)
     start, leverage, selection = None, None, None
     _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
 
     if spec.sampling == "leverage":
         # Line 2: fit the pool and keep its activation.
-        approximate = _learn(source, directions, spec, rng, executor, start=None)
+        approximate = _learn(problem, directions, spec, rng, executor)
         _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
         # Line 3: ridge leverage scores of the pool under that activation.
         leverage = _score(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, spec.most_components, rng), approximate.a
+        directions, start = resample(directions, leverage, spec.most_components, rng), approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
-        approximate = _learn(source, directions, spec, rng, executor, start=None)
-        selection = _select(source, directions, approximate, spec, rng, executor)
+        approximate = _learn(problem, directions, spec, rng, executor)
+        selection = _select(problem.proxy, directions, approximate, spec, rng, executor)
         width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
-        directions, start = directions.take(selection.order[:width]), approximate.a
+        directions, start = directions.take(selection.order[:width]), approximate
         _log.info("greedy: %d components of %d kept", directions.n_components, spec.n_pool)
 
     # Line 6: learn the activation of the components drawn, and their output weights on all rows.
     if spec.per_component:
-        fitted = _fit_per_component(source, directions, spec, rng, executor)
+        fitted = fit_per_component(problem, directions, spec, rng, executor)
+        trace, reason = np.array([fitted.objective]), fitted.solved
     else:
-        fitted = _fit_shared(source, directions, spec, rng, executor, start)
-    model = _unscale(directions, fitted, rows, spec.intercept)
-    alpha = fitted.solution.ridge / directions.n_draws
+        learned = _learn(problem, directions, spec, rng, executor, start)
+        _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
+        fitted = fit_shared(problem, directions, learned, spec, rng, executor)
+        trace = learned.trace
+        reason = fitted.solved if fitted.solved is StopReason.ITERATIONS else learned.stop_reason
+    model = fitted.model(directions, problem.units)
+    alpha = fitted.ridge / directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
-    learned = fitted.learned
     importance = _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng))
     return FitResult(
-        model, fitted.solution, alpha, bandwidth, learned.trace, learned.stop_reason, importance, leverage, selection
+        model,
+        problem.own_loss,
+        fitted.remedy,
+        fitted.ridge,
+        moments.y.weight,
+        alpha,
+        bandwidth,
+        trace,
+        reason,
+        importance,
+        leverage,
+        selection,
     )
 
 
-def _refine(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
-    """Directions, curves and activations trained together, then the output weights as a ridge on all rows."""
-    source, column, n_rows = rows.source, rows.moments.X, rows.moments.n_used
+def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
+    """Directions, curves and activations trained together, then the output weights by a last fit on all rows."""
+    source, column, n_rows = problem.source, problem.moments.X, problem.moments.n_used
     mean_weight = column.weight / n_rows
     to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
-    hunt = hold_out(sample, column.mean, column.scale, rng)
+    effort = _EFFORT if problem.squared else 1.0  # of other losses the penalty depends on how long one trains
+    hunt = hold_out(sample, column.mean, problem.moments.scale, rng, effort)
     width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
-    shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth)
+    base = () if problem.squared else tuple(map(float, problem.base))
+    shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth, problem.loss, base)
     tolerance = spec.tolerance if spec.n_components is None else None
-    hunt, trials, shape, outliers = settle(hunt, shape, _recipes(spec), spec.keep_outliers, tolerance, executor)
+    hunt, trials, shape, outliers = settle(
+        hunt, shape, _recipes(spec, problem), spec.keep_outliers, tolerance, executor
+    )
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
         convex = _for_few_rows(spec, n_rows)
         rivals = (convex, replace(convex, sampling="plain", per_component=False))
-        errors = [_rival_error(hunt, rival, rng, executor) for rival in rivals]
+        errors = [_rival_error(hunt, problem, rival, rng, executor) for rival in rivals]
         errors[1] *= 1 + _CLEARLY  # few rows judge badly: the convex model has the benefit of the doubt
         if min(errors) < trials[0].error:
             _log.info("refined: random directions do better on the rows held out")
             chosen = rivals[int(np.argmin(errors))]
-            return replace(_sample(rows, chosen, rng, executor), trials=tuple(trials))
+            return replace(_sample(problem, chosen, rng, executor), trials=tuple(trials))
     best = trials[0]
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
@@ -245,38 +182,58 @@ def _refine(rows: _Rows, spec: FitSpec, rng: np.random.Generator, executor: Exec
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
     refined = fold(trainer)
-    pieces = spec.basis.pieces(refined.a)
-    features = compile_features(refined.directions, refined.curves, pieces, refined.a, source.dtype)
-    equations = sum_robust_equations(source, features, refined.V, shape.delta, executor)
-    system = equations.system(spec.intercept)
-    ones = refined.directions.importance
-    solution = system.solve(_ridge(source, features, ones, ones.size, system, replace(spec, alpha=None), rng, executor))
-    squares = np.minimum(np.abs(best.residual.astype(np.float64)), shape.delta) ** 2
-    noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out]) * rows.scale**2
-    model = RandomFeatureModel(
-        refined.directions,
-        Activation(spec.basis, refined.a),
-        solution.v * rows.scale,
-        rows.centre + rows.scale * solution.intercept,
-        refined.curves,
-        LastLayer(unscale(equations, rows.centre, rows.scale), solution.ridge, noise, spec.intercept),
+    features = compile_features(
+        refined.directions, refined.curves, spec.basis.pieces(refined.a), refined.a, source.dtype
     )
+    activation, last = Activation(spec.basis, refined.a), replace(spec, alpha=None)
+    if problem.squared:
+        squares = np.minimum(np.abs(hunt.residual(best).astype(np.float64)), shape.delta) ** 2
+        noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out])
+        fitted = fit_robust(
+            source, refined.directions, features, activation, refined.V, shape.delta, noise, last, rng, executor
+        )
+    else:
+        fitted = Fitted(activation, refined.V, problem.base, solved=StopReason.TRAINED)
+    model = fitted.model(refined.directions, problem.units, refined.curves)
     return FitResult(
         model,
-        solution,
+        problem.own_loss,
+        fitted.remedy,
+        fitted.ridge,
+        column.weight,
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
-        StopReason.TRAINED if rows.scale.any() else StopReason.NOTHING_TO_LEARN,
+        StopReason.TRAINED if problem.units.scale.any() else StopReason.NOTHING_TO_LEARN,
         _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng)),
         trials=tuple(trials),
         outliers=outliers,
     )
 
 
-def _recipes(spec: FitSpec) -> Plan:
-    """What to try: whether columns bend, or either, and the penalty if it is given."""
+def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
+    """The Huber loss for the residuals of a first fit: the paper's model on a sample of rows."""
+    sample = problem.source.sample(_PILOT_ROWS, rng)
+    width = min(_PILOT_WIDTH, 1 + sample.n_samples // 10)
+    pilot = replace(
+        spec, refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None
+    )
+    moments, units = measure_finite(sample, executor), same_units(sample.n_outputs)
+    inside = in_units(sample, problem.loss, moments, units, spec.intercept, rng)
+    model = _sample(inside, pilot, rng, executor).model
+    table = read(sample, range(len(sample)), 1.0)
+    off = np.abs(table.y - model.decision(table.X)).astype(np.float64)
+    spread = TO_DEVIATIONS * float(quantiles(off, table.weight, 0.5).mean())
+    return Huber(HUBER_DEVIATIONS * spread) if spread > 0 else Huber(HUBER_DEVIATIONS)
+
+
+def _recipes(spec: FitSpec, problem: Problem) -> Plan:
+    """What to try: whether columns bend, or either, and the penalty if it is given, else in proportion to the loss."""
     plan = {None: EITHER, True: BENT, False: STRAIGHT}[spec.curves]
+    if not spec.curves and problem.source.n_features > _MANY_COLUMNS:
+        plan = WIDE
+    if not problem.squared:
+        plan = plan.scaled((problem.curvature / 2) ** 0.5)
     return plan if spec.alpha is None else plan.with_alpha(spec.alpha)
 
 
@@ -287,68 +244,17 @@ def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
     return replace(spec, refined=False, sampling="greedy", n_components=width, widest=most)
 
 
-def _rival_error(hunt: Hunt, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
+def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
     """Error of a model of random directions on the rows a hunt holds out."""
-    table, residuals = hunt.table, []
+    table, outputs = hunt.table, []
     for kept, held_out in hunt.splits:
         part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
-        rows = _Rows(part, _measure(part, executor), np.zeros(part.n_outputs), np.ones(part.n_outputs))
-        model = _sample(rows, spec, rng, executor).model
-        residuals.append(table.y[held_out] - model.decision(table.X[held_out]))
-    error = hunt.loss(np.concatenate(residuals))
+        same = same_units(part.n_outputs)
+        inside = in_units(part, problem.loss, measure_finite(part, executor), same, spec.intercept, rng)
+        outputs.append(_sample(inside, spec, rng, executor).model.decision(table.X[held_out]))
+    error = hunt.mean_loss(problem.loss, np.concatenate(outputs))
     _log.info("hold-out error %.5g: random directions, %s sampling", error, spec.sampling)
     return error
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    """Line 6 on standardised targets: what was learned, and the sums and solution behind it."""
-
-    activation: Activation
-    v: Array
-    intercept: Array
-    learned: SharedActivation | ComponentActivations
-    equations: NormalEquations
-    solution: RidgeSolution
-    noise: Array
-
-
-def _fit_shared(
-    source: BlockSource,
-    directions: Directions,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-    start: Array | None,
-) -> _Fitted:
-    learned = _learn(source, directions, spec, rng, executor, start)
-    _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
-    features = _compile(directions, learned, spec, source)
-    equations = sum_equations(source, features, executor).scale(directions.importance)
-    system = equations.system(spec.intercept)
-    ridge = _ridge(source, features, directions.importance, directions.n_draws, system, spec, rng, executor)
-    solution = system.solve(ridge)
-    activation = Activation(spec.basis, learned.a[None], learned.covariance)
-    noise = _noise(system, solution, spec)
-    return _Fitted(activation, solution.v, solution.intercept, learned, equations, solution, noise)
-
-
-def _fit_per_component(
-    source: BlockSource, directions: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
-) -> _Fitted:
-    features = expand(directions, spec.basis, source.dtype)
-    importance = np.repeat(directions.importance, spec.basis.n_basis)
-    equations = sum_equations(source, features, executor).scale(importance)
-    system = equations.system(spec.intercept)
-    ridge = _ridge(source, features, importance, directions.n_draws, system, spec, rng, executor)
-    solution = system.solve(ridge)
-    if spec.n_shapes is None:
-        learned = solve_per_component(equations, solution, features.T, spec.intercept)
-    else:
-        learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
-    activation = Activation(spec.basis, learned.a)
-    noise = _noise(system, solution, spec) + _lost(learned, solution, spec)
-    return _Fitted(activation, learned.v, learned.intercept, learned, learned.equations, solution, noise)
 
 
 def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
@@ -361,26 +267,6 @@ def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
     sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
     memory = sums + _BLOCK_MEMORY if spec.memory is None else spec.memory
     return source.with_rows(plan_rows(memory, row_bytes, sums))
-
-
-def _measure(source: BlockSource, executor: Executor) -> TableMoments:
-    with np.errstate(over="ignore", invalid="ignore"):
-        moments = measure(source, executor)
-        finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()
-    if not finite:
-        raise InvalidParameterError(
-            "the variance of every column of X and y must be a finite number",
-            "an overflow",
-            "Divide columns with values above 1e150 by a constant.",
-        )
-    return moments
-
-
-def _target_scale(y: ColumnMoments, intercept: bool) -> tuple[Array, Array]:
-    """Centre and scale of the targets; without an intercept they are not centred, only divided by their size."""
-    if intercept:
-        return y.mean, y.scale
-    return np.zeros_like(y.mean), np.hypot(y.mean, y.scale)
 
 
 def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
@@ -409,15 +295,24 @@ def _spreads(sample: BlockSource, directions: Directions) -> Array:
 
 
 def _learn(
-    source: BlockSource,
+    problem: Problem,
     directions: Directions,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
-    start: Array | None,
+    start: SharedActivation | None = None,
 ) -> SharedActivation:
-    return learn_shared_activation(
-        source, directions, spec.basis, spec.alpha, spec.intercept, spec.search, rng, executor, start
+    """One activation for all components; under another loss the squared one of a first step only starts the search."""
+    basis, intercept, search = spec.basis, spec.intercept, spec.search
+    if problem.squared or start is None:
+        alpha = spec.alpha if problem.squared else None
+        a = None if start is None else start.a
+        start = learn_shared_activation(problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a)
+    if problem.squared:
+        return start
+    alpha = start.alpha * problem.curvature / 2 if spec.alpha is None else spec.alpha
+    return polish_shared_activation(
+        problem.source, directions, basis, start, problem.loss, problem.base, alpha, intercept, search, rng, executor
     )
 
 
@@ -474,63 +369,6 @@ def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool) ->
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks]).astype(np.float64)
     return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept)
-
-
-def _ridge(
-    source: BlockSource,
-    features: RowFeatures,
-    importance: Array,
-    n_draws: int,
-    system: RidgeSystem,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> float:
-    """alpha S, S counting every draw; where alpha is to be chosen, the ridge of lowest leave-one-out error.
-
-    The error is summed over a sample of rows. Generalised cross-validation, which needs no rows, was seen to choose
-    too little where a few rows have a leverage far above the mean.
-    """
-    if spec.alpha is not None:
-        return spec.alpha * n_draws
-    spectrum = system.spectrum
-    ridges = spectrum.ridges()
-
-    def one(block: Block, scratch: Scratch) -> Array:
-        z = scratch.array("z", (features.n_components, block.n_rows), source.dtype)
-        features.features(block.X, z)
-        z *= importance[:, None].astype(source.dtype)
-        return spectrum.leave_one_out(ridges, z, block.y, block.weight)
-
-    error = executor.reduce(source.sample(_LEAVE_ONE_OUT_ROWS, rng), one)
-    return float(ridges[np.argmin(error)])
-
-
-def _noise(system: RidgeSystem, solution: RidgeSolution, spec: FitSpec) -> Array:
-    """Variance of the noise by output: generalised cross-validation of the fit."""
-    if spec.alpha is None:
-        spent = float(system.spectrum.degrees_of_freedom(np.array([solution.ridge]))[0])
-    else:
-        spent = solution.factor.degrees_of_freedom
-    left = max(1 - (spent + system.n_intercepts) / system.count, 1 / system.count)
-    return solution.mean_residual / left**2
-
-
-def _lost(learned: ComponentActivations, convex: RidgeSolution, spec: FitSpec) -> Array:
-    """Mean squared residual by output that the activations kept have more than the convex solution."""
-    kept = learned.equations.system(spec.intercept)
-    fit = np.einsum("mo,mo->o", learned.v, 2 * kept.c - kept.G @ learned.v)
-    return np.maximum(kept.y_square - fit - convex.mean_residual, 0)
-
-
-def _unscale(directions: Directions, fitted: _Fitted, rows: _Rows, intercept: bool) -> RandomFeatureModel:
-    """Undo the scaling of the targets: it is folded into the output weights and the intercept."""
-    centre, scale = rows.centre, rows.scale
-    equations = unscale(fitted.equations, centre, scale)
-    last_layer = LastLayer(equations, fitted.solution.ridge, fitted.noise * scale**2, intercept)
-    return RandomFeatureModel(
-        directions, fitted.activation, fitted.v * scale, centre + scale * fitted.intercept, None, last_layer
-    )
 
 
 def _column_importance(model: RandomFeatureModel, sample: BlockSource) -> Array:

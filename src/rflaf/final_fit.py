@@ -1,0 +1,246 @@
+"""Line 6 of Algorithm 1: the output weights of the components kept, on all rows.
+
+The squared loss has a closed form, whose sums stay with the model as its last layer; any other loss is minimised by
+passes over the rows (`rflaf.risk`). The ridge is the one given, or chosen: by the leave-one-out error in closed form,
+or on rows held out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bilinear import SharedActivation
+from .blocks import Block, BlockSource, Scratch
+from .convex import ExpandedMap, expand, main_activations, solve_per_component, solve_shapes
+from .curves import ColumnCurves
+from .executors import Executor
+from .features import RowFeatures, compile_map, sum_equations, sum_robust_equations
+from .last_layer import LastLayer, unscale
+from .losses import Units
+from .model import Activation, RandomFeatureModel
+from .normal_equations import NormalEquations, Remedy, RidgeSolution, RidgeSystem
+from .outcomes import StopReason
+from .problem import Problem
+from .risk import Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid, tolerance
+from .specification import FitSpec
+from .spectral import Directions
+
+Array = NDArray[Any]
+_LEAVE_ONE_OUT_ROWS = 8000
+_TOLERANCE = 1e-5  # of the gradient at the constant answer
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Activations, output weights and intercept in the units of a problem, and how they came about.
+
+    ``last_layer`` are the sums behind a solution in closed form, ``solved`` how a search for another ended.
+    """
+
+    activation: Activation
+    v: Array
+    intercept: Array
+    ridge: float = 0.0
+    remedy: Remedy = Remedy.NONE
+    last_layer: LastLayer | None = None
+    solved: StopReason = StopReason.CONVEX
+    objective: float = 0.0
+
+    def model(self, directions: Directions, units: Units, curves: ColumnCurves | None = None) -> RandomFeatureModel:
+        """The model in the units of the targets: they are folded into the output weights and the intercept."""
+        layer = self.last_layer
+        if layer is not None:
+            equations = unscale(layer.equations, units.centre, units.scale)
+            layer = replace(layer, equations=equations, noise=layer.noise * units.scale**2)
+        v, intercept = self.v * units.stretch, units.shift + units.stretch * self.intercept
+        return RandomFeatureModel(directions, self.activation, v, intercept, curves, layer)
+
+
+def fit_shared(
+    problem: Problem,
+    directions: Directions,
+    learned: SharedActivation,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Fitted:
+    """One activation for all components, as it was learned."""
+    a = learned.a[None]
+    features = compile_map(directions, spec.basis.pieces(a), a, problem.source.dtype)
+    activation = Activation(spec.basis, a, learned.covariance)
+    if not problem.squared:
+        return _of_risk(activation, _minimise(problem, directions, features, directions.importance, spec, executor))
+    equations = sum_equations(problem.source, features, executor).scale(directions.importance)
+    system = equations.system(spec.intercept)
+    ridge = best_ridge(problem.source, features, directions, directions.importance, system, spec, rng, executor)
+    solution = system.solve(ridge)
+    layer = LastLayer(equations, ridge, _noise(system, solution, spec), spec.intercept)
+    return _of_ridge(activation, solution, layer)
+
+
+def fit_per_component(
+    problem: Problem, directions: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> Fitted:
+    """One activation a component: a single convex problem."""
+    features = expand(directions, spec.basis, problem.source.dtype)
+    importance = np.repeat(directions.importance, spec.basis.n_basis)
+    if not problem.squared:
+        return _minimise_per_component(problem, directions, features, importance, spec, executor)
+    equations = sum_equations(problem.source, features, executor).scale(importance)
+    system = equations.system(spec.intercept)
+    ridge = best_ridge(problem.source, features, directions, importance, system, spec, rng, executor)
+    solution = system.solve(ridge)
+    if spec.n_shapes is None:
+        learned = solve_per_component(equations, solution, features.T, spec.intercept)
+    else:
+        learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
+    noise = _noise(system, solution, spec) + _lost(learned.equations, learned.v, solution, spec)
+    layer = LastLayer(learned.equations, ridge, noise, spec.intercept)
+    activation = Activation(spec.basis, learned.a)
+    fitted = _of_ridge(activation, solution, layer)
+    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=float(learned.trace[-1]))
+
+
+def _minimise_per_component(
+    problem: Problem,
+    directions: Directions,
+    features: ExpandedMap,
+    importance: Array,
+    spec: FitSpec,
+    executor: Executor,
+) -> Fitted:
+    """The same under any loss; where components share their activation among outputs, v is found again for it."""
+    convex = _minimise(problem, directions, features, importance, spec, executor)
+    theta = convex.v.reshape(directions.n_components, -1, problem.source.n_outputs)
+    shapes = main_activations(theta, spec.n_shapes)
+    a = shapes @ features.T.T
+    if spec.n_shapes is None and theta.shape[2] == 1:
+        return replace(_of_risk(Activation(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
+    kept = compile_map(directions, spec.basis.pieces(a), a, problem.source.dtype)
+    same = replace(spec, alpha=convex.ridge / directions.n_draws)
+    start = np.einsum("mi,mio->mo", shapes, theta), convex.intercept
+    solution = _minimise(problem, directions, kept, directions.importance, same, executor, start)
+    return _of_risk(Activation(spec.basis, a), solution)
+
+
+def fit_robust(
+    source: BlockSource,
+    directions: Directions,
+    features: RowFeatures,
+    activation: Activation,
+    start: Array,
+    delta: float,
+    noise: Array,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Fitted:
+    """Output weights under the squared loss for features that are finished, rows far off weighing less.
+
+    Far is more than ``delta`` from what the output weights ``start`` (n_components, n_outputs) say.
+    """
+    equations = sum_robust_equations(source, features, start, delta, executor)
+    system = equations.system(spec.intercept)
+    ridge = best_ridge(source, features, directions, directions.importance, system, spec, rng, executor)
+    return _of_ridge(activation, system.solve(ridge), LastLayer(equations, ridge, noise, spec.intercept))
+
+
+def _minimise(
+    problem: Problem,
+    directions: Directions,
+    features: RowFeatures,
+    importance: Array,
+    spec: FitSpec,
+    executor: Executor,
+    start: tuple[Array, Array] | None = None,
+) -> RiskSolution:
+    """The regularised risk on given features, its ridge chosen where none is given."""
+    risk = Risk.of_rows(problem.source, features, importance, problem.loss, spec.intercept, executor, spec.memory)
+    ridges = np.array([spec.alpha * directions.n_draws]) if spec.alpha is not None else ridge_grid(risk, problem.base)
+    fewer = on_row_space(risk)
+    if fewer is not None:
+        risk, Q = fewer
+        start = None if start is None else (Q.T @ start[0], start[1])
+    max_iter = spec.search.max_iter
+    ridge = float(ridges[0])
+    if ridges.size > 1:
+        ridge = choose_ridge(risk, problem.source, ridges, problem.base, max_iter)
+    solution = minimise_risk(risk, ridge, problem.base, tolerance(risk, _TOLERANCE), max_iter, start)
+    if solution.gradient <= _TOLERANCE:
+        solution = replace(solution, stop_reason=StopReason.GRADIENT)
+    return solution if fewer is None else replace(solution, v=Q @ solution.v)
+
+
+def best_ridge(
+    source: BlockSource,
+    features: RowFeatures,
+    directions: Directions,
+    importance: Array,
+    system: RidgeSystem,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> float:
+    """alpha S, S counting every draw; where alpha is to be chosen, the ridge of lowest leave-one-out error.
+
+    The error is summed over a sample of rows. Generalised cross-validation, which needs no rows, was seen to choose
+    too little where a few rows have a leverage far above the mean.
+    """
+    if spec.alpha is not None:
+        return spec.alpha * directions.n_draws
+    spectrum, ridges = system.spectrum, system.ridges()
+
+    def one(block: Block, scratch: Scratch) -> Array:
+        z = scratch.array("z", (features.n_components, block.n_rows), source.dtype)
+        features.features(block.X, z)
+        z *= importance[:, None].astype(source.dtype)
+        return spectrum.leave_one_out(ridges, z, block.y, block.weight)
+
+    error = executor.reduce(source.sample(_LEAVE_ONE_OUT_ROWS, rng), one)
+    return float(ridges[np.argmin(error)])
+
+
+def _of_ridge(activation: Activation, solution: RidgeSolution, layer: LastLayer) -> Fitted:
+    return Fitted(
+        activation,
+        solution.v,
+        solution.intercept,
+        solution.ridge,
+        solution.factor.remedy,
+        layer,
+        objective=solution.objective,
+    )
+
+
+def _of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
+    return Fitted(
+        activation,
+        solution.v,
+        solution.intercept,
+        solution.ridge,
+        solution.factor.remedy,
+        None,
+        solution.stop_reason,
+        solution.objective,
+    )
+
+
+def _noise(system: RidgeSystem, solution: RidgeSolution, spec: FitSpec) -> Array:
+    """Variance of the noise by output: generalised cross-validation of the fit."""
+    if spec.alpha is None:
+        spent = float(system.spectrum.degrees_of_freedom(np.array([solution.ridge]))[0])
+    else:
+        spent = solution.factor.degrees_of_freedom
+    left = max(1 - (spent + system.n_intercepts) / system.count, 1 / system.count)
+    return solution.mean_residual / left**2
+
+
+def _lost(equations: NormalEquations, v: Array, convex: RidgeSolution, spec: FitSpec) -> Array:
+    """Mean squared residual by output that the activations kept have more than the convex solution."""
+    kept = equations.system(spec.intercept)
+    fit = np.einsum("mo,mo->o", v, 2 * kept.c - kept.G @ v)
+    return np.maximum(kept.y_square - fit - convex.mean_residual, 0)

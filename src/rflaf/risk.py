@@ -1,0 +1,558 @@
+"""Any convex loss on fixed features: the regularised risk, minimised to convergence.
+
+    minimise over V, b    1/n sum_i w_i loss(b + z_i V, y_i) + ridge |V|^2,       n = sum_i w_i
+
+Problem (mzer2) of the paper for a given activation, and line 6 of Algorithm 1 under any loss. The rows enter by sums
+over blocks, as everywhere. The Gram matrix of the features is factored once: in the coordinates U with V = A^-1/2 U,
+A = c G + 2 ridge, the problem is as round as the curvature c of the loss is even, and L-BFGS needs tens of passes.
+Where it needs more, G is weighted by the curvature found on the way. With one output and few features a Newton step
+costs hardly more than a pass, and six to eight of them are enough.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .blocks import Block, BlockSource, Scratch
+from .executors import Executor
+from .features import RowFeatures, complete_design, sum_equations
+from .folds import folds_of
+from .losses import Loss
+from .normal_equations import NormalEquations, RidgeFactor, RidgeSystem
+from .outcomes import StopReason
+
+Array = NDArray[Any]
+_KEPT_MEMORY = 2**30  # bytes of features that are kept instead of made again in every pass
+_NEWTON_FEATURES = 64  # up to as many a Newton step costs hardly more than a pass
+_NEWTON_STEPS = 15
+_HALVINGS = 30
+_ROUND = 60  # steps of L-BFGS before the curvature is looked at again
+_LEAST_SHARE = 1e-4  # of the mean curvature, that rows are taken to have
+_STALLED = 40  # steps without a smaller gradient or a lower objective
+_LONGEST = 10.0  # step, of where one stands
+_FEW_ROWS = 1000  # that are cheap to solve far beyond what is asked
+_FAR_BEYOND = 1e-6
+_PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
+_LEAST_CURVATURE = 1e-6  # of the usual one
+_JITTER = 1e-9  # of the mean curvature, that a Newton step adds
+_FOLDS, _ROWS_FOR_ONE_FOLD = 5, 2000  # with more rows than that one fold is enough to judge by
+_PATH_TOLERANCE = 1e-2  # of the gradient while ridges are compared
+_ENOUGH = 3  # worse ridges in a row that end the path
+_AS_GOOD = 1e-6  # so much more loss is rounding, and the stiffest of those is taken
+
+
+Whitening = tuple[float, RidgeFactor]  # mean curvature c of the loss, and the factor of G + 2 ridge / c
+
+
+class Rows(Protocol):
+    """Features with targets and weights, block by block."""
+
+    @property
+    def n_outputs(self) -> int: ...
+
+    def __len__(self) -> int: ...
+
+    def block(self, index: int, scratch: Scratch) -> Block:
+        """One block, whose ``X`` are features (n_components, n_rows)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows:
+    """Features, times their importance, made again in every pass."""
+
+    source: BlockSource
+    features: RowFeatures
+    importance: Array
+
+    @property
+    def n_outputs(self) -> int:
+        return self.source.n_outputs
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def block(self, index: int, scratch: Scratch) -> Block:
+        block = self.source[index]
+        z = scratch.array("z", (self.features.n_components, block.n_rows), self.features.dtype)
+        self.features.features(block.X, z)
+        z *= self.importance[:, None].astype(z.dtype)
+        return Block(z, block.y, block.weight)
+
+    @property
+    def size(self) -> int:
+        """Bytes that all features take."""
+        return self.source.n_samples * self.features.n_components * self.features.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Features that were made beforehand."""
+
+    blocks: Sequence[Block]
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.blocks[0].y.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def block(self, index: int, scratch: Scratch) -> Block:
+        return self.blocks[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Reweighted:
+    """Rows with other weights."""
+
+    rows: Rows
+    weights: Sequence[Array]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.rows.n_outputs
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def block(self, index: int, scratch: Scratch) -> Block:
+        return replace(self.rows.block(index, scratch), weight=self.weights[index])
+
+
+@dataclass(slots=True)
+class _Totals:
+    """Sums over rows: loss, and its derivatives in V (n_components, n_outputs) and b (n_outputs,)."""
+
+    loss: float
+    V: Array
+    b: Array
+
+    def __iadd__(self, other: _Totals) -> _Totals:
+        self.loss += other.loss
+        self.V += other.V
+        self.b += other.b
+        return self
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What rows seen before say: summed over outputs, s'(V - V0) + (V - V0)' A (V - V0) / 2, with b as a last row of V.
+
+    ``A`` (n_outputs, n_components + 1, n_components + 1), ``centre`` V0 and ``slope`` s (n_components + 1, n_outputs),
+    ``weight`` the sum of their weights. Exact for the squared loss, else the curvature where they were fitted. A ridge
+    keeps the loss from being flat at its solution: s = - 2 weight ridge V0.
+    """
+
+    A: Array
+    centre: Array
+    slope: Array
+    weight: float
+
+    def value_and_slope(self, V: Array, b: Array) -> tuple[float, Array]:
+        off = np.vstack([V, b]) - self.centre
+        bent = np.einsum("oij,jo->io", self.A, off)
+        return float(np.sum(off * (self.slope + 0.5 * bent))), self.slope + bent
+
+
+@dataclass(frozen=True)
+class Risk:
+    """The problem, with the mean products of its features to whiten by."""
+
+    rows: Rows
+    loss: Loss
+    system: RidgeSystem
+    weight: float
+    intercept: bool
+    executor: Executor
+    memory: Memory | None = None
+
+    @classmethod
+    def of_rows(
+        cls,
+        source: BlockSource,
+        features: RowFeatures,
+        importance: Array,
+        loss: Loss,
+        intercept: bool,
+        executor: Executor,
+        memory: int | None = None,
+    ) -> Risk:
+        """Of a loss on the features of rows, which are kept where they fit in ``memory`` bytes."""
+        equations = sum_equations(source, features, executor).scale(importance)
+        made = MadeRows(source, features, importance)
+        rows: Rows = made
+        if made.size <= (memory or _KEPT_MEMORY):
+            rows = KeptRows(executor.map(range(len(made)), lambda i: made.block(i, Scratch())))
+        return cls(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
+
+    @classmethod
+    def of_blocks(cls, kept: Sequence[Block], loss: Loss, intercept: bool, executor: Executor) -> Risk:
+        """Of blocks whose rows ``X`` are features already, (n_components, n_rows)."""
+
+        def one(block: Block, scratch: Scratch) -> NormalEquations:
+            design = scratch.array("design", (block.X.shape[0] + 1 + block.y.shape[1], block.y.shape[0]), block.X.dtype)
+            design[: block.X.shape[0]] = block.X
+            complete_design(design, block.y, block.weight)
+            return NormalEquations.from_design(design, block.y.shape[1], block.weight)
+
+        equations = executor.reduce(kept, one)
+        return cls(KeptRows(kept), loss, equations.system(intercept), equations.weight, intercept, executor)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.rows.n_outputs
+
+    def totals(self, V: Array, b: Array) -> _Totals:
+        """Summed loss and slopes at output weights ``V`` and intercepts ``b``, in one pass."""
+
+        def one(index: int, scratch: Scratch) -> _Totals:
+            block = self.rows.block(index, scratch)
+            z, y, weight = block.X, block.y, block.weight
+            f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
+            loss, slope = self.loss.value(f, y), self.loss.slope(f, y)
+            if weight is not None:
+                loss, slope = loss * weight, slope * weight[:, None]
+            return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
+
+        total: _Totals = self.executor.reduce(range(len(self.rows)), one)
+        if self.memory is not None:
+            value, slope = self.memory.value_and_slope(V, b)
+            total += _Totals(value, slope[:-1], slope[-1])
+        return total
+
+    def objective(self, V: Array, b: Array, ridge: float) -> tuple[float, Array, Array]:
+        """Value, and derivatives in V and b."""
+        total = self.totals(V, b)
+        value = total.loss / self.weight + ridge * float(np.sum(V**2))
+        return value, total.V / self.weight + 2 * ridge * V, total.b / self.weight * self.intercept
+
+    def mean_curvature(self, V: Array, b: Array) -> float:
+        """Mean of the loss' curvature over rows and outputs."""
+
+        def one(index: int, scratch: Scratch) -> Array:
+            block = self.rows.block(index, scratch)
+            z, y, weight = block.X, block.y, block.weight
+            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
+            w = np.ones_like(curved) if weight is None else weight
+            return np.array([w @ curved, w.sum()])
+
+        curved, weight = self.executor.reduce(range(len(self.rows)), one)
+        return float(curved / weight) if weight > 0 else 1.0
+
+    def whiten_at(self, V: Array, b: Array, ridge: float) -> Whitening:
+        """The coordinates in which the problem is round at V and b, outputs taken together."""
+
+        def one(index: int, scratch: Scratch) -> NormalEquations:
+            block = self.rows.block(index, scratch)
+            z, y = block.X, block.y
+            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
+            curved = np.maximum(curved, _LEAST_SHARE * curved.mean()) if curved.any() else np.ones_like(curved)
+            weight = (curved if block.weight is None else curved * block.weight).astype(z.dtype)
+            design = scratch.array("design", (z.shape[0] + 2, z.shape[1]), z.dtype)
+            design[:-2] = z
+            complete_design(design, np.zeros((z.shape[1], 1), z.dtype), weight)
+            return NormalEquations.from_design(design, 1, weight)
+
+        equations = self.executor.reduce(range(len(self.rows)), one)
+        if self.memory is not None:
+            equations.moments[:-1, :-1] += self.memory.A.mean(axis=0)
+        curvature = equations.weight / self.weight
+        return curvature, equations.system(self.intercept).factor(2 * ridge / curvature)
+
+    def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
+        """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
+        m = V.shape[0]
+
+        def one(index: int, scratch: Scratch) -> Array:
+            block = self.rows.block(index, scratch)
+            z, y, weight = block.X, block.y, block.weight
+            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y)
+            w = curved if weight is None else curved * weight[:, None]
+            design = np.vstack([z, np.ones((1, z.shape[1]), z.dtype)]).astype(np.float64)
+            return np.stack([(design * column) @ design.T for column in w.T])
+
+        A = self.executor.reduce(range(len(self.rows)), one)
+        if not self.intercept:
+            A[:, m], A[:, :, m] = 0, 0
+        slope = np.vstack([-2 * self.weight * ridge * V, np.zeros_like(b)])
+        return Memory(A if self.memory is None else A + self.memory.A, np.vstack([V, b]), slope, self.weight)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskSolution:
+    """Output weights ``v`` (n_components, n_outputs), intercept (n_outputs,), and how they were found.
+
+    ``gradient`` is the norm of the whitened gradient over that at the start, ``n_passes`` the number of passes.
+    """
+
+    v: Array
+    intercept: Array
+    ridge: float
+    objective: float
+    gradient: float
+    n_passes: int
+    stop_reason: StopReason
+    factor: RidgeFactor
+
+
+def whiten(risk: Risk, ridge: float, base: Array) -> Whitening:
+    """The coordinates in which the problem is round, for the curvature of the loss at the constant answer."""
+    curvature = risk.mean_curvature(np.zeros((risk.system.G.shape[0], risk.n_outputs)), base * risk.intercept)
+    usual = min(risk.loss.curvature_bound, 1.0)
+    curvature = curvature if curvature > _LEAST_CURVATURE * usual else usual  # a start where the loss is straight
+    return curvature, risk.system.factor(2 * ridge / curvature)
+
+
+@dataclass
+class _Whitened:
+    """The problem for one ridge in coordinates in which it is round: V = B' U / sqrt(c), features centred."""
+
+    risk: Risk
+    ridge: float
+    curvature: float
+    factor: RidgeFactor
+    n_passes: int = 0
+
+    def unpack(self, x: Array) -> tuple[Array, Array]:
+        """V and b at the coordinates ``x``."""
+        n_outputs, root = self.risk.n_outputs, self.curvature**0.5
+        U, centred = x[:-n_outputs].reshape(-1, n_outputs), x[-n_outputs:] / root
+        V = self.factor.inverse_root.T @ U / root
+        return V, (centred - self.factor.system.z_mean @ V) * self.risk.intercept
+
+    def pack(self, V: Array, b: Array) -> Array:
+        """The coordinates of V and b."""
+        U = self.factor.inverse_root @ (self.factor.system.G @ V + self.factor.ridge * V)
+        centred = (b + self.factor.system.z_mean @ V) * self.risk.intercept
+        return self.curvature**0.5 * np.concatenate([U.ravel(), centred])
+
+    def objective(self, x: Array) -> tuple[float, Array]:
+        """Value and gradient."""
+        V, b = self.unpack(x)
+        value, slope, at_b = self.risk.objective(V, b, self.ridge)
+        self.n_passes += 1
+        return value, self.whitened(slope, at_b)
+
+    def whitened(self, slope: Array, at_b: Array) -> Array:
+        """A derivative in V and b as one in these coordinates."""
+        centred = slope - np.outer(self.factor.system.z_mean, at_b)
+        return np.concatenate([(self.factor.inverse_root @ centred).ravel(), at_b]) / self.curvature**0.5
+
+    def again(self, x: Array) -> _Whitened:
+        """The problem in coordinates that are round where it stands, at ``x``."""
+        curvature, factor = self.risk.whiten_at(*self.unpack(x), self.ridge)
+        return _Whitened(self.risk, self.ridge, curvature, factor, self.n_passes)
+
+    def newton_step(self, x: Array, slope: Array) -> Array:
+        """Minus the inverse Hessian times ``slope``, for one output: the features' products weighted by curvature."""
+        V, b = self.unpack(x)
+        past = self.risk.curvature(V, b).A[0] / self.risk.weight
+        m, z_mean = V.shape[0], self.factor.system.z_mean
+        to_centred = np.eye(m + 1)
+        to_centred[m, :m] = -z_mean  # b = centred - z_mean V
+        H = to_centred.T @ past @ to_centred
+        H[np.arange(m), np.arange(m)] += 2 * self.ridge
+        B = np.zeros((self.factor.inverse_root.shape[0] + 1, m + 1))
+        B[:-1, :m], B[-1, m] = self.factor.inverse_root, 1.0
+        whitened = B @ H @ B.T / self.curvature
+        whitened[np.diag_indices_from(whitened)] += _JITTER * (1 + np.trace(whitened) / len(whitened))
+        return -np.linalg.solve(whitened, slope)
+
+
+def on_row_space(risk: Risk) -> tuple[Risk, Array] | None:
+    """The same problem in fewer unknowns, and Q (n_components, rank) with V = Q V'; None where it would not be smaller.
+
+    A ridge keeps V in the span of the rows' features, so with fewer rows than features coordinates there are enough.
+    """
+    rows = risk.rows
+    if not isinstance(rows, KeptRows) or 2 * risk.system.n_rows > risk.system.G.shape[0]:
+        return None
+    Z = np.hstack([block.X for block in rows.blocks])
+    if Z.shape[1] >= Z.shape[0]:  # rows of weight zero
+        return None
+    Q, R = np.linalg.qr(Z)
+    ends = np.cumsum([block.X.shape[1] for block in rows.blocks])[:-1]
+    parts = np.split(R, ends, axis=1)
+    blocks = [replace(block, X=np.ascontiguousarray(part)) for block, part in zip(rows.blocks, parts, strict=True)]
+    return Risk.of_blocks(blocks, risk.loss, risk.intercept, risk.executor), Q
+
+
+def tolerance(risk: Risk, asked: float) -> float:
+    """What to ask of the gradient: far more than ``asked`` for few rows in double precision, where it costs nothing."""
+    few = risk.system.count <= _FEW_ROWS and risk.system.precision < np.finfo(np.float32).eps
+    return _FAR_BEYOND * asked if few else asked
+
+
+def minimise_risk(
+    risk: Risk,
+    ridge: float,
+    base: Array,
+    tol: float,
+    max_iter: int,
+    start: tuple[Array, Array] | None = None,
+    whitening: Whitening | None = None,
+) -> RiskSolution:
+    """The solution for one ridge, from ``start`` (V, b) or from the constant answer ``base`` (n_outputs,).
+
+    It ends when the norm of the whitened gradient is ``tol`` of what it is for the constant answer, or for the reason
+    it states.
+    """
+    m, n_outputs = risk.system.G.shape[0], risk.n_outputs
+    nothing = np.zeros((m, n_outputs)), base * risk.intercept
+    problem = _Whitened(risk, ridge, *(whitening or whiten(risk, ridge, base)))
+    value, *slopes = risk.objective(*nothing, ridge)
+    rounding = 10 * risk.system.precision * min(1.0, abs(value))
+
+    def limit() -> float:
+        return max(tol * float(np.linalg.norm(problem.whitened(*slopes))), rounding)
+
+    x, reason = problem.pack(*(start or nothing)), StopReason.ITERATIONS
+    if n_outputs == 1 and m <= _NEWTON_FEATURES and risk.loss.curved_everywhere:
+        x, reason = _newton(problem, x, limit(), min(max_iter, _NEWTON_STEPS))
+    left = max_iter
+    while reason is StopReason.ITERATIONS and left > 0:
+        if left < max_iter:
+            V, b = problem.unpack(x)
+            problem = problem.again(x)
+            x = problem.pack(V, b)
+        x, reason = _descend(problem, x, limit(), min(left, _ROUND))
+        left -= _ROUND
+    V, b = problem.unpack(x)
+    value, last = problem.objective(x)
+    first = float(np.linalg.norm(problem.whitened(*slopes)))
+    relative = float(np.linalg.norm(last)) / first if first > 0 else 0.0
+    return RiskSolution(V, b, ridge, value, relative, problem.n_passes, reason, problem.factor)
+
+
+def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
+    """L-BFGS until the gradient is below ``limit``.
+
+    SciPy's compares values of the objective, whose rounding in float32 hides a fall long before the gradient is small.
+    Here a step may seem to rise by as much as rounding does.
+    """
+    value, slope = problem.objective(x)
+    rounding = 10 * problem.risk.system.precision * abs(value)
+    pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_PAIRS)
+    least, lowest, since = np.inf, np.inf, 0
+    for _ in range(max_iter):
+        size = float(np.linalg.norm(slope))
+        if size <= limit:
+            return x, StopReason.GRADIENT
+        since = 0 if size < least or value < lowest - rounding else since + 1
+        least, lowest = min(size, least), min(value, lowest)
+        if since > _STALLED:
+            return x, StopReason.ROUNDING
+        step = -_inverse_times(slope, pairs)
+        step *= min(1.0, _LONGEST * (1 + float(np.linalg.norm(x))) / float(np.linalg.norm(step)))
+        for _ in range(_HALVINGS):
+            there, slope_there = problem.objective(x + step)
+            if there <= value + 1e-4 * float(slope @ step) + rounding:
+                break
+            step = step / 2
+        else:
+            if not pairs:
+                return x, StopReason.ROUNDING
+            pairs.clear()
+            continue
+        change = slope_there - slope
+        curved = float(change @ step)
+        if curved > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(step)):
+            pairs.append((step, change, curved))
+        x, value, slope = x + step, there, slope_there
+    return x, StopReason.GRADIENT if np.linalg.norm(slope) <= limit else StopReason.ITERATIONS
+
+
+def _inverse_times(slope: Array, pairs: deque[tuple[Array, Array, float]]) -> Array:
+    """The inverse Hessian that the last steps and changes of slope suggest, times ``slope``."""
+    answer, shares = slope.copy(), []
+    for step, change, curved in reversed(pairs):
+        shares.append(float(step @ answer) / curved)
+        answer -= shares[-1] * change
+    if pairs:
+        _, change, curved = pairs[-1]
+        answer *= curved / float(change @ change)
+    for (step, change, curved), share in zip(pairs, reversed(shares), strict=True):
+        answer += (share - float(change @ answer) / curved) * step
+    return answer
+
+
+def _newton(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
+    """Newton's method with halved steps until the gradient is below ``limit``; one output."""
+    value, slope = problem.objective(x)
+    rounding = 10 * problem.risk.system.precision * abs(value)
+    for _ in range(max_iter):
+        if np.linalg.norm(slope) <= limit:
+            return x, StopReason.GRADIENT
+        step = problem.newton_step(x, slope)
+        for _ in range(_HALVINGS):
+            there, slope_there = problem.objective(x + step)
+            if there <= value + 1e-4 * float(slope @ step) + rounding:
+                break
+            step = step / 2
+        else:
+            return x, StopReason.ROUNDING
+        x, value, slope = x + step, there, slope_there
+    return x, StopReason.GRADIENT if np.linalg.norm(slope) <= limit else StopReason.ITERATIONS
+
+
+def ridge_grid(risk: Risk, base: Array) -> Array:
+    """Ridges to choose from, in falling order: those of the squared loss, for the curvature of this one."""
+    curvature, _ = whiten(risk, 1.0, base)
+    return risk.system.ridges()[::-1] * curvature / 2
+
+
+def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int) -> float:
+    """The ridge of lowest loss on rows held out, among ``ridges``, in falling order.
+
+    ``source`` are the rows of the problem.
+
+    Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
+    in turn. The path runs from stiff to loose, each solution the start of the next, until the loss has risen for good.
+    """
+    folds = risk.executor.map(source, lambda block: folds_of(block.X, _FOLDS))
+    parts = [part for part in (_split(risk, source, folds, fold) for fold in range(_FOLDS)) if part is not None]
+    parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
+    if not parts:
+        return float(ridges[0])
+    tol = tolerance(risk, _PATH_TOLERANCE)
+    errors: list[float] = []
+    starts: list[tuple[Array, Array] | None] = [None] * len(parts)
+    for ridge in map(float, ridges):
+        whitening = whiten(risk, ridge, base)
+        for i, (kept, _) in enumerate(parts):
+            solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[i], whitening)
+            starts[i] = solution.v, solution.intercept
+        errors.append(
+            sum(held_out.totals(*start).loss for (_, held_out), start in zip(parts, starts, strict=True) if start)
+        )
+        if len(errors) - 1 - int(np.argmin(errors)) >= _ENOUGH:
+            break
+    as_good = np.array(errors) <= min(errors) * (1 + _AS_GOOD)
+    return float(ridges[np.argmax(as_good)])
+
+
+def _split(risk: Risk, source: BlockSource, folds: list[Array], fold: int) -> tuple[Risk, Risk] | None:
+    """The problem on all folds but one, and that one; None where either has no rows."""
+
+    def weights(index: int) -> tuple[Array, Array]:
+        block = source[index]
+        w = np.ones(block.n_rows) if block.weight is None else block.weight
+        inside = folds[index] == fold
+        return np.where(inside, 0.0, w), np.where(inside, w, 0.0)
+
+    pairs = risk.executor.map(range(len(source)), weights)
+    kept, held_out = ([pair[side] for pair in pairs] for side in (0, 1))
+    total = [float(sum(w.sum() for w in part)) for part in (kept, held_out)]
+    if min(total) <= 0:
+        return None
+    return (
+        replace(risk, rows=Reweighted(risk.rows, kept), weight=total[0]),
+        replace(risk, rows=Reweighted(risk.rows, held_out), weight=total[1]),
+    )

@@ -1,0 +1,92 @@
+"""What to fit, with every choice that a user may leave to the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .bases import Basis, BSplineBasis
+from .bilinear import Search
+from .losses import Loss, Squared
+from .spectral import Density, Gaussian
+
+_LARGEST_POOL = 5000
+_GREEDY_POOL = 3000
+_LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
+_LARGEST_AUTO_WIDTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class FitSpec:
+    """What to fit. ``None`` stands for "choose from the data".
+
+    Attributes
+    ----------
+    n_components : S, the number of components; None for the smallest width whose estimated error is within
+        ``tolerance`` of the lowest, on the greedy path or on rows held out
+    widest : the largest width that may be chosen
+    refined : train the directions too, from a plain draw
+    curves : whether columns of a refined model bend; None for what does better on rows held out
+    keep_outliers : trust every target; else those far from all others and from the fit weigh less
+    sampling : "plain", "leverage" or "greedy"
+    per_component : one activation a component, instead of one shared by all
+    n_shapes : shapes the activations of the components are mixtures of; None for any
+    pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
+        sampling, and for 3000 or twice S under greedy selection
+    loss : what the model is fitted for
+    basis, density : where the activation lives, and p(w)
+    bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
+        deviation of a projection, so that projections have unit scale
+    alpha : lambda* of the paper, 1/n sum loss + alpha S |v|^2 for an activation of mean square one; None for the
+        lowest leave-one-out error, or the lowest loss on rows held out where it is not the squared one. Of refined
+        models the penalty on directions and curves; None for a search
+    leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
+    leverage_rows : rows the scores are computed from; None for all
+    search : how far to search for the activation
+    memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
+    """
+
+    n_components: int | None = 100
+    tolerance: float = 0.01
+    widest: int = _LARGEST_AUTO_WIDTH
+    refined: bool = False
+    curves: bool | None = None
+    keep_outliers: bool = False
+    sampling: str = "plain"
+    per_component: bool = False
+    n_shapes: int | None = None
+    pool_size: int | None = None
+    loss: Loss = field(default_factory=Squared)
+    basis: Basis = field(default_factory=BSplineBasis)
+    density: Density = field(default_factory=Gaussian)
+    bandwidth: float | None = None
+    alpha: float | None = None
+    leverage_alpha: float | None = None
+    leverage_rows: int | None = None
+    intercept: bool = True
+    search: Search = field(default_factory=Search)
+    memory: int | None = None
+
+    @property
+    def n_pool(self) -> int:
+        """Directions drawn first: the width itself under plain sampling."""
+        if self.sampling == "plain":
+            return self.most_components
+        if self.pool_size is not None:
+            return self.pool_size
+        if self.sampling == "greedy":
+            return max(_GREEDY_POOL, 2 * self.most_components)
+        return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
+
+    @property
+    def lazy(self) -> bool:
+        """Whether greedy selection keeps the features of a sample instead of the pool's Gram matrix.
+
+        That takes less memory for a large pool and less time where few components are kept.
+        """
+        large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
+        return self.sampling == "greedy" and large
+
+    @property
+    def most_components(self) -> int:
+        """The width, or the largest that may be chosen."""
+        return self.widest if self.n_components is None else self.n_components
