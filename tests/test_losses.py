@@ -415,10 +415,11 @@ def test_losses_without_a_length_are_the_same_at_any_scale(loss):
 def test_units_are_those_of_the_targets(loss, intercept):
     mean, spread = np.array([3.0, 0.5]), np.array([4.0, 0.0])
     units = loss.units(mean, spread, intercept)
-    if loss in OF_RESIDUAL and intercept:
-        expected = Units(mean, spread, mean, spread)
-    elif loss in OF_RESIDUAL:
-        expected = Units(np.zeros(2), np.array([5.0, 0.5]), np.zeros(2), np.array([5.0, 0.5]))
+    if loss in OF_RESIDUAL:
+        centre, size = (mean, spread) if intercept else (np.zeros(2), np.array([np.hypot(3, 4), 0.5]))
+        if loss.length is not None:  # one distance for all targets
+            size = np.full(2, np.sqrt(np.mean(size**2)))
+        expected = Units(centre, size, centre, size)
     elif isinstance(loss, Poisson) and intercept:
         expected = Units(np.zeros(2), mean, np.log(mean), np.ones(2))
     else:
@@ -428,8 +429,7 @@ def test_units_are_those_of_the_targets(loss, intercept):
 
 
 def test_counts_without_any_weight_have_finite_units():
-    # BUG: counts above zero may all have weight zero, which `check` does not see: their mean is zero, and its
-    # logarithm is taken (RFLAFRegressor(loss="poisson").fit(X, y, sample_weight) warns and shifts by minus infinity).
+    """Counts above zero may all have weight zero, which `check` does not see."""
     units = Poisson().units(np.array([0.0, 2.0]), np.array([0.0, 1.0]), True)
     for name in ("centre", "scale", "shift", "stretch"):
         assert np.all(np.isfinite(getattr(units, name)))

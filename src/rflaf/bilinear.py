@@ -46,7 +46,8 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 }
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
-_INNER_TOLERANCE, _INNER_STEPS = 1e-4, 500  # of the risk over v, under other losses
+_POLISH_BLOCK = 8192  # rows, as there are few components
+_INNER_TOLERANCE, _INNER_STEPS = 1e-3, 500  # of the risk over v, under other losses
 
 
 _STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReason.CONVERGED}  # of L-BFGS-B
@@ -58,6 +59,7 @@ class Search:
 
     n_rows: int = 6000
     polish_rows: int = 20_000
+    polish_components: int = 64
     n_components: int = 256
     start_rows: int = 1500
     start_components: int = 100
@@ -269,7 +271,8 @@ def polish_shared_activation(
 
     On a sample of rows and components, as in `learn_shared_activation`. ``alpha`` is the ridge for one component.
     """
-    sample, few = source.sample(search.polish_rows, rng), _first(directions, search.n_components)
+    few = _first(directions, search.polish_components)
+    sample = source.sample(search.polish_rows, rng).with_rows(_POLISH_BLOCK)
     problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor)
     risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
     first, _ = risk.evaluate(activation.a)

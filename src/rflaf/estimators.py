@@ -645,15 +645,17 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return tags
 
     def _fit_labels(self, X: Any, y: Array, classes: Array, weight: Array | None) -> FitResult:
+        self.classes_ = classes
+        spec, targets, weight = self._spec(), self._targets(y), self._weighted(y, weight, X.dtype)
         present = np.unique(y if weight is None else y[weight > 0])
         if present.size < 2:
             raise InvalidParameterError(
-                "labels must be of at least two classes", f"{present.size} class: {present.tolist()}",
+                "labels must be of at least two classes",
+                f"{present.size} class: {present.tolist()}",
                 "There is nothing to tell apart.",
-            )  # fmt: skip
-        self.classes_ = classes
-        spec = self._spec()
-        result = self._train(X, self._targets(y), self._weighted(y, weight, X.dtype), spec)
+            )
+        spec.loss.check(targets)
+        result = self._train(X, targets, weight, spec)
         self._accept(result, single_output=False)
         self._ridge, self._weight, self._seen = result.ridge, result.weight, None
         return result
@@ -661,6 +663,12 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def _loss(self) -> Loss:
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
         named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
+        if isinstance(self.loss, Squared | Huber | Pinball | Poisson):
+            raise InvalidParameterError(
+                "the loss of a classifier must be one of margins, above zero for one class and below for the other",
+                self.loss,
+                "Use 'log_loss'.",
+            )
         return resolve_loss(self.loss, named, self.directions == "refined")
 
     def _targets(self, y: Array) -> Array:
@@ -682,7 +690,13 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and labels, validated."""
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), ensure_min_samples=2, reset=reset
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            ensure_min_samples=2 if reset else 1,
+            reset=reset,
         )
         check_classification_targets(y)
         return X, y
@@ -690,7 +704,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def _check_weights_of_classes(self, words: tuple[str, ...]) -> None:
         weight = self.class_weight
         if isinstance(weight, dict):
-            fine = all(isinstance(w, Real) and w >= 0 for w in weight.values())
+            fine = all(isinstance(w, Real) and 0 <= w < np.inf for w in weight.values())
         else:
             fine = weight is None or (isinstance(weight, str) and weight in words)
         if not fine:

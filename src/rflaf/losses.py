@@ -102,11 +102,17 @@ class Loss:
 class _OfResidual(Loss):
     """A loss of y - f: moving and stretching y moves and stretches f."""
 
+    @property
+    def length(self) -> float | None:
+        """A distance in the units of the targets that the loss knows, which must mean the same for all of them."""
+        return None
+
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
-        if intercept:
-            return Units(mean, spread, mean, spread)
-        size = np.hypot(mean, spread)
-        return Units(np.zeros_like(mean), size, np.zeros_like(mean), size)
+        centre = mean if intercept else np.zeros_like(mean)
+        size = spread if intercept else np.hypot(mean, spread)
+        if self.length is not None:
+            size = np.full_like(size, np.sqrt(np.mean(size**2)))
+        return Units(centre, size, centre, size)
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,10 @@ class Huber(_OfResidual):
     def __post_init__(self) -> None:
         if self.delta is not None and not self.delta > 0:
             raise InvalidParameterError("delta of the Huber loss must be above zero", self.delta, "Use 1.")
+
+    @property
+    def length(self) -> float | None:
+        return self.delta
 
     @property
     def reach(self) -> float:
@@ -192,6 +202,10 @@ class Pinball(_OfResidual):
             raise InvalidParameterError("quantile must be between 0 and 1", self.quantile, "0.5 is the median.")
         if self.smoothing is not None and not 0 < self.smoothing < np.inf:
             raise InvalidParameterError("smoothing must be above zero", self.smoothing, "Use 0.01 of the spread of y.")
+
+    @property
+    def length(self) -> float | None:
+        return self.smoothing
 
     @property
     def width(self) -> float:

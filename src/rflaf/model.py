@@ -32,7 +32,7 @@ from .spectral import Directions
 
 Array = NDArray[Any]
 _BLOCK_ROWS = 1024
-_THREAD_WORK = 10_000_000  # features a thread must have to be worth starting
+_THREAD_WORK = 750_000  # features a thread must have to be worth starting
 
 
 @dataclass(frozen=True, slots=True, eq=False)

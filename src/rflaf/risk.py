@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,8 +42,8 @@ _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
 _FOLDS, _ROWS_FOR_ONE_FOLD = 5, 2000  # with more rows than that one fold is enough to judge by
-_PATH_TOLERANCE = 1e-2  # of the gradient while ridges are compared
-_ENOUGH = 3  # worse ridges in a row that end the path
+_PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
+_STRIDES = (3, 1)  # ridges are walked downhill in steps of as many of the grid
 _AS_GOOD = 1e-6  # so much more loss is rounding, and the stiffest of those is taken
 
 
@@ -172,6 +172,7 @@ class Risk:
     intercept: bool
     executor: Executor
     memory: Memory | None = None
+    _constant: dict[bytes, tuple[float, Array, Array, float]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of_rows(
@@ -226,6 +227,15 @@ class Risk:
             value, slope = self.memory.value_and_slope(V, b)
             total += _Totals(value, slope[:-1], slope[-1])
         return total
+
+    def at_constant(self, base: Array) -> tuple[float, Array, Array, float]:
+        """Value, derivatives in V and b, and mean curvature of the constant answer ``base``; found once."""
+        base = base * self.intercept
+        if base.tobytes() not in self._constant:
+            nothing = np.zeros((self.system.G.shape[0], self.n_outputs))
+            found = (*self.objective(nothing, base, 0.0), self.mean_curvature(nothing, base))
+            self._constant[base.tobytes()] = found
+        return self._constant[base.tobytes()]
 
     def objective(self, V: Array, b: Array, ridge: float) -> tuple[float, Array, Array]:
         """Value, and derivatives in V and b."""
@@ -304,7 +314,7 @@ class RiskSolution:
 
 def whiten(risk: Risk, ridge: float, base: Array) -> Whitening:
     """The coordinates in which the problem is round, for the curvature of the loss at the constant answer."""
-    curvature = risk.mean_curvature(np.zeros((risk.system.G.shape[0], risk.n_outputs)), base * risk.intercept)
+    curvature = risk.at_constant(base)[3]
     usual = min(risk.loss.curvature_bound, 1.0)
     curvature = curvature if curvature > _LEAST_CURVATURE * usual else usual  # a start where the loss is straight
     return curvature, risk.system.factor(2 * ridge / curvature)
@@ -407,7 +417,7 @@ def minimise_risk(
     m, n_outputs = risk.system.G.shape[0], risk.n_outputs
     nothing = np.zeros((m, n_outputs)), base * risk.intercept
     problem = _Whitened(risk, ridge, *(whitening or whiten(risk, ridge, base)))
-    value, *slopes = risk.objective(*nothing, ridge)
+    value, *slopes, _ = risk.at_constant(base)
     rounding = 10 * risk.system.precision * min(1.0, abs(value))
 
     def limit() -> float:
@@ -514,7 +524,7 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     ``source`` are the rows of the problem.
 
     Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
-    in turn. The path runs from stiff to loose, each solution the start of the next, until the loss has risen for good.
+    in turn. From the middle of the grid the walk goes where the loss falls, each solution the start of the next.
     """
     folds = risk.executor.map(source, lambda block: folds_of(block.X, _FOLDS))
     parts = [part for part in (_split(risk, source, folds, fold) for fold in range(_FOLDS)) if part is not None]
@@ -522,20 +532,28 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     if not parts:
         return float(ridges[0])
     tol = tolerance(risk, _PATH_TOLERANCE)
-    errors: list[float] = []
+    errors = np.full(ridges.size, np.inf)
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
-    for ridge in map(float, ridges):
+
+    def loss_at(i: int) -> float:
+        ridge, loss = float(ridges[i]), 0.0
         whitening = whiten(risk, ridge, base)
-        for i, (kept, _) in enumerate(parts):
-            solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[i], whitening)
-            starts[i] = solution.v, solution.intercept
-        errors.append(
-            sum(held_out.totals(*start).loss for (_, held_out), start in zip(parts, starts, strict=True) if start)
-        )
-        if len(errors) - 1 - int(np.argmin(errors)) >= _ENOUGH:
-            break
-    as_good = np.array(errors) <= min(errors) * (1 + _AS_GOOD)
-    return float(ridges[np.argmax(as_good)])
+        for part, (kept, held_out) in enumerate(parts):
+            solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[part], whitening)
+            starts[part] = solution.v, solution.intercept
+            loss += held_out.totals(solution.v, solution.intercept).loss
+        return loss
+
+    for stride in _STRIDES:
+        best = int(np.argmin(errors)) if np.isfinite(errors).any() else ridges.size // 2
+        todo = [best, best + stride, best - stride]
+        while todo:
+            i = todo.pop(0)
+            if 0 <= i < ridges.size and np.isinf(errors[i]):
+                errors[i] = loss_at(i)
+                if errors[i] <= errors.min():
+                    todo += [i + stride, i - stride]
+    return float(ridges[np.argmax(errors <= errors.min() * (1 + _AS_GOOD))])
 
 
 def _split(risk: Risk, source: BlockSource, folds: list[Array], fold: int) -> tuple[Risk, Risk] | None:

@@ -214,7 +214,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
     """The Huber loss for the residuals of a first fit: the paper's model on a sample of rows."""
     sample = problem.source.sample(_PILOT_ROWS, rng)
-    width = min(_PILOT_WIDTH, 1 + sample.n_samples // 10)
+    width = min(_PILOT_WIDTH, spec.most_components)
     pilot = replace(
         spec, refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None
     )
