@@ -12,7 +12,7 @@ run: $(VENV)/.run
 	@$(BIN)/rflaf demo
 
 test: lint
-	$(BIN)/pytest --cov
+	$(BIN)/pytest --cov -n auto
 	@$(MAKE) --no-print-directory docs
 
 lint: $(VENV)/.test

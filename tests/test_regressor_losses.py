@@ -18,7 +18,7 @@ from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 from sklearn.metrics import mean_pinball_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rflaf import InvalidParameterError, RFLAFRegressor, training
+from rflaf import InvalidParameterError, RFLAFRegressor, refine, training
 from rflaf.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared
 from rflaf.outcomes import StopReason
 
@@ -56,6 +56,12 @@ def no_rivals(monkeypatch):
     monkeypatch.setattr(training, "_FEW_ROWS", 0)
 
 
+@pytest.fixture
+def few_epochs(monkeypatch, no_rivals):
+    """And refined quickly."""
+    monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 6)
+
+
 def failures(estimator) -> dict[str, str]:
     if estimator.loss != "poisson":
         return {}
@@ -63,11 +69,14 @@ def failures(estimator) -> dict[str, str]:
 
 
 @only_steps_may_run_out
-@pytest.mark.usefixtures("no_rivals")
+@pytest.mark.usefixtures("few_epochs")
 @parametrize_with_checks(
     [
         RFLAFRegressor(4, n_basis=5, loss="poisson", pool_size=8, alpha=1e-3, curves=False, n_jobs=1, **SHORT),
-        *(RFLAFRegressor(8, n_basis=5, loss=loss, alpha=1e-5, n_jobs=1, **SHORT, **CONVEX) for loss in LOSSES),
+        *(
+            RFLAFRegressor(8, n_basis=5, loss=loss, alpha=1e-5, n_jobs=1, **SHORT, **CONVEX)
+            for loss in ("huber", "quantile")
+        ),
     ],
     expected_failed_checks=failures,
 )
@@ -410,7 +419,7 @@ def test_the_fit_of_counts_is_the_poisson_regression_of_its_own_features():
     """Counts are divided by their mean inside, and so is the penalty."""
     model = regressor(6, loss="poisson", alpha=1e-3, **PAPER).fit(ROWS, COUNTS)
     Z = model.transform(ROWS)
-    reference = PoissonRegressor(alpha=2 * 1e-3 * 6, tol=1e-10, max_iter=10_000).fit(Z, COUNTS / COUNTS.mean())
+    reference = PoissonRegressor(alpha=2 * 1e-3 * 6, tol=1e-8, max_iter=10_000).fit(Z, COUNTS / COUNTS.mean())
     assert_allclose(model.coef_, reference.coef_, rtol=1e-4, atol=1e-5)
     assert_allclose(model.predict(ROWS), COUNTS.mean() * reference.predict(Z), rtol=1e-4)
 

@@ -278,6 +278,13 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         ``n_components_`` may be lower. "auto" is the smallest width whose estimated error is within ``tolerance`` of
         the lowest: by cross-validation on the path of greedy selection, up to 500; on the rows held out for refined
         directions, up to 400.
+    loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
+        What the model predicts: the mean; a mean that outliers do not move; a quantile; the mean of counts. "huber"
+        takes residuals beyond 1.35 robust standard deviations of a first fit for outliers; "quantile" is the pinball
+        loss, rounded within a hundredth of the standard deviation of ``y``. A `rflaf.losses.Loss` object is used as
+        it is.
+    quantile : float, default=0.5
+        Which one, for ``loss="quantile"``.
     directions : {"refined", "random"}, default="refined"
         Train the directions, from a draw of ``density``; or draw and freeze them. With fewer than 200 rows none can be
         held out, and up to 3,000 rows random directions are tried too: where they do better, the model is that of
@@ -342,6 +349,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     curves_ : ColumnCurves, or None where no column bends
     column_importance_ : (n_features,), how much every column moves the model, as shares that sum to one
     trials_ : what was tried on the rows held out, the chosen recipe first; empty for random directions
+    loss_ : the loss that was minimised, in the units of ``y``
     importance_ : (n_components_,), sqrt(p/q)
     coef_ : (n_components_,) or (n_outputs, n_components_), the output weights v
     intercept_ : float or (n_outputs,)

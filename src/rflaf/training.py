@@ -182,17 +182,17 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
     refined = fold(trainer)
-    features = compile_features(
-        refined.directions, refined.curves, spec.basis.pieces(refined.a), refined.a, source.dtype
-    )
-    activation, last = Activation(spec.basis, refined.a), replace(spec, alpha=None)
+    activation = Activation(spec.basis, refined.a)
     if problem.squared:
+        pieces, last = spec.basis.pieces(refined.a), replace(spec, alpha=None)
+        features = compile_features(refined.directions, refined.curves, pieces, refined.a, source.dtype)
         squares = np.minimum(np.abs(hunt.residual(best).astype(np.float64)), shape.delta) ** 2
         noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out])
         fitted = fit_robust(
             source, refined.directions, features, activation, refined.V, shape.delta, noise, last, rng, executor
         )
     else:
+        # Solved again on the rows the features were trained on, the last layer was seen to overfit.
         fitted = Fitted(activation, refined.V, problem.base, solved=StopReason.TRAINED)
     model = fitted.model(refined.directions, problem.units, refined.curves)
     return FitResult(
