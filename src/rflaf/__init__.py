@@ -5,9 +5,11 @@
 RFLAFRegressor(n_components=30)
 """
 
+from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .model import Activation, RandomFeatureModel
+from .planning import WidthPlan, plan
 
 __version__ = "0.1.0"
 
@@ -19,5 +21,8 @@ __all__ = [
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",
+    "WidthPlan",
     "__version__",
+    "plan",
+    "theory",
 ]

@@ -36,3 +36,7 @@ class MemoryBudgetError(InvalidParameterError):
 
 class OutlierWarning(UserWarning):
     """Some targets were taken for outliers and weigh less in the fit."""
+
+
+class AssumptionWarning(UserWarning):
+    """An assumption of the theory does not hold for the numbers given."""
