@@ -19,12 +19,13 @@ either (extra ``datasets``). Files keep the names their publishers gave them; no
 
 Two ways of preparing them:
 
-- ``"paper"``: numbers standardised over *all* rows, then all inputs divided by 10 (7.5 for workloads); targets divided by
-  10 (100 for workloads). CIFAR-10 pixels are (x/255 - 1/2) / 65. The scaler sees the test rows, as in the published
+- ``"paper"``: numbers standardised over *all* rows, then all inputs divided by 10 (7.5 for workloads); targets divided
+  by 10 (100 for workloads). CIFAR-10 pixels are (x/255 - 1/2) / 65. The scaler sees the test rows, as in the published
   experiments.
 - ``"standard"``: inputs and numeric targets standardised by the training rows; pixels by channel.
 
-Indicators of a category stay zero and one in either. Both split the same rows: 80 % to fit and 20 % to test by one fixed seed; CIFAR-10 comes split.
+Indicators of a category are not standardised. Both split the same rows: 80 % to fit and 20 % to test by one fixed seed;
+CIFAR-10 comes split.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -152,9 +153,9 @@ def teacher(
     """Rows of the paper's target class, f*(x) = E_w[sigma(w.x) v(w)], with x ~ N(0, I) and the truth known.
 
     w follows the density ``spectrum`` divided by sqrt(n_features), so that w . x has unit spread for a Gaussian one;
-    ``n_atoms`` draws of it are the spectrum. v(w) is a Lipschitz wave along a random axis, of mean square one. ``noise``
-    is in standard deviations of f*. Targets are divided by the standard deviation of f* under either preprocessing,
-    inputs are left as drawn.
+    ``n_atoms`` draws of it are the spectrum. v(w) is a Lipschitz wave along a random axis, of mean square one.
+    ``noise`` is in standard deviations of f*. Targets are divided by the standard deviation of f* under either
+    preprocessing, inputs are left as drawn.
 
     >>> data = teacher(100, 2, activation="triangle", noise=0.0)
     >>> bool(np.allclose(data.truth(data.X_test), data.y_test, atol=1e-5))
@@ -376,7 +377,7 @@ def _read_npz(path: Path) -> _Table:
 class _ArrayUnpickler(pickle.Unpickler):
     """Reads pickled dicts, lists, bytes, numbers and NumPy arrays; any other name a pickle asks for is refused."""
 
-    _ALLOWED = {
+    _ALLOWED: ClassVar = {
         ("numpy.core.multiarray", "_reconstruct"),
         ("numpy._core.multiarray", "_reconstruct"),
         ("numpy", "ndarray"),
@@ -440,9 +441,7 @@ def _split(n_rows: int, random_state: int) -> tuple[Array, Array]:
     return order[n_test:], order[:n_test]
 
 
-def _prepare(
-    name: str, preprocessing: str, X: Array, y: Array, columns: tuple[str, ...], random_state: int
-) -> Dataset:
+def _prepare(name: str, preprocessing: str, X: Array, y: Array, columns: tuple[str, ...], random_state: int) -> Dataset:
     train, test = _split(len(X), random_state)
     numeric = y.dtype.kind == "f"
     seen = slice(None) if preprocessing == "paper" else train

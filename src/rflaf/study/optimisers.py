@@ -5,9 +5,9 @@ f(x) = sum_m q_m v_m sigma(w_m . x), no intercept. With B rows a batch, S compon
     loss(f) + lambda_1 (sum a^2 / sqrt(N) - sum v^2 / sqrt(S))^2 + lambda_2 S sum v^2
 
 Plain sampling has lambda_1 = 1, lambda_2 = 0 and q = 1; leverage weighting lambda_1 = 0 and lambda_2 = 1 / sqrt(n).
-The loss is the mean square for numbers and the softmax cross-entropy for classes, two of them included. Directions never
-change, so projections are computed once; the activation is looked up in a table and its gradient scattered back into
-one, by the package's kernels. Row-major throughout: (rows, components).
+The loss is the mean square for numbers and the softmax cross-entropy for classes, two of them included. Directions
+never change, so projections are computed once; the activation is looked up in a table and its gradient scattered back
+into one, by the package's kernels. Row-major throughout: (rows, components).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from .. import _kernels
-from ..bases import Basis, Pieces
+from rflaf import _kernels
+from rflaf.bases import Basis, Pieces
 
 Array = NDArray[Any]
 _TOLERANCE = 1e-5  # of the table of an activation, in its sup norm

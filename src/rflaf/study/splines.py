@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..bases import Pieces, second_difference_penalty
+from rflaf.bases import Pieces, second_difference_penalty
 
 Array = NDArray[Any]
 
