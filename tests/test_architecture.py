@@ -20,6 +20,8 @@ PACKAGE = Path(rflaf.__file__).parent
 # A module may import from the lines above its own, never from its own or from below.
 LAYERS = (
     ("errors", "outcomes", "folds", "_vectors"),
+    ("tables",),
+    ("reading",),
     ("bases", "spectral", "curves", "blocks", "_kernels", "_curve_kernels", "_loss_kernels"),
     ("executors", "normal_equations", "losses", "_refine_kernels"),
     ("scaling", "features", "selection", "encoding"),
@@ -47,6 +49,8 @@ OWNERS = {  # a library -> the only modules that may import it
     "typer": {"cli"},
     "rich": {"cli"},
     "matplotlib": {"plots", "demo"},
+    "pyarrow": {"tables", "reading"},
+    "safetensors": {"persistence"},
 }
 
 LAYER_OF = {module: number for number, layer in enumerate(LAYERS) for module in layer}
