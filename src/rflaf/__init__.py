@@ -5,9 +5,10 @@
 RFLAFRegressor(n_components=30)
 """
 
-from .errors import InvalidParameterError, MemoryBudgetError
+from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .model import Activation, RandomFeatureModel
+from .persistence import load, save
 
 __version__ = "0.1.0"
 
@@ -19,5 +20,8 @@ __all__ = [
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",
+    "UnreadableModelFile",
     "__version__",
+    "load",
+    "save",
 ]
