@@ -34,11 +34,19 @@ LAYERS = (
     ("table_model",),
     ("persistence",),
     ("plots",),
-    ("demo",),
+    ("demo", "console"),
+    ("model_commands",),
     ("cli",),
     ("__main__",),
 )
-SURFACE = {"plots", "demo", "cli", "__main__"}  # may also import the package itself, for its version
+SURFACE = {
+    "plots",
+    "demo",
+    "console",
+    "model_commands",
+    "cli",
+    "__main__",
+}  # may also import the package itself, for its version
 KNOWS_ITS_VERSION = {*SURFACE, "persistence"}
 
 KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_refine_kernels"}
@@ -49,8 +57,8 @@ OWNERS = {  # a library -> the only modules that may import it
     "threadpoolctl": {"executors"},
     "dask": {"executors"},
     "distributed": {"executors"},
-    "typer": {"cli"},
-    "rich": {"cli"},
+    "typer": {"cli", "console", "model_commands"},
+    "rich": {"cli", "console", "model_commands"},
     "matplotlib": {"plots", "demo"},
     "pyarrow": {"tables", "reading"},
     "safetensors": {"persistence"},

@@ -113,15 +113,26 @@ def describe_file(path: str | Path) -> dict[str, Any]:
     return {**header, "arrays": shapes, "bytes": size}
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A file beside ``path`` to write to, which takes its place in one step if all goes well, and else vanishes."""
+def check_output(path: Path) -> None:
+    """Refuse a path that cannot be written to, before any work is done for it."""
     folder = path.resolve().parent
     if not folder.is_dir() or path.is_dir():
         raise InvalidParameterError(
             "the output must be a file in a folder that exists", str(path), "Choose another path."
         )
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InvalidParameterError(
+            f"the folder of the output must be writable, but {error.strerror}", str(path), "Choose another path."
+        ) from None
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` to write to, which takes its place in one step if all goes well, and else vanishes."""
+    check_output(path)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.resolve().parent)
     os.close(handle)
     temporary = Path(name)
     try:

@@ -1,4 +1,4 @@
-"""Files as tables: CSV, Parquet and NPZ, whole or in chunks of rows.
+"""Files as tables and tables as files: CSV, Parquet and NPZ, whole or in chunks of rows.
 
 Columns of a CSV file arrive as text, whatever they hold: a chunk alone cannot tell a number from a code, the summary of
 all of them can (`rflaf.tables`). Its delimiter and whether its first line names the columns are seen from that line:
@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from .tables import refuse_repeated, require_arrow
 Array = NDArray[Any]
 _BLOCK_BYTES = 2**24  # of a CSV file in a chunk
 _CHUNK_ROWS = 65_536  # of a Parquet or NPZ file in a chunk
+_PARQUET = (".parquet", ".pq")
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -76,11 +77,47 @@ def read_chunks(path: str | Path, has_header: bool | None = None) -> Iterator[An
     path = Path(path)
     if not path.is_file():
         raise InvalidParameterError("the data must be a file", str(path), "Check the path.")
-    if path.suffix in (".parquet", ".pq"):
+    if path.suffix in _PARQUET:
         return _parquet_chunks(path)
     if path.suffix == ".npz":
         return _npz_chunks(path)
     return _csv_chunks(path, find_layout(path, has_header))
+
+
+def write_chunks(chunks: Iterable[Any], path: str | Path, like: str | Path | None = None) -> int:
+    """Write Arrow tables one after the other to a file; the number of rows written.
+
+    Its kind is that of its name, or of ``like``: .parquet and .pq are Parquet, .npz is NumPy's archive with an array a
+    column, anything else is CSV.
+    """
+    suffix = Path(path if like is None else like).suffix
+    if suffix == ".npz":
+        return _write_npz(chunks, Path(path))
+    pa = require_arrow()
+    import pyarrow.csv as arrow_csv
+    import pyarrow.parquet as parquet
+
+    open_writer = parquet.ParquetWriter if suffix in _PARQUET else arrow_csv.CSVWriter
+    writer, n_rows = None, 0
+    with pa.OSFile(str(path), "wb") as file:
+        try:
+            for chunk in chunks:
+                writer = writer or open_writer(file, chunk.schema)
+                writer.write_table(chunk)
+                n_rows += chunk.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return n_rows
+
+
+def _write_npz(chunks: Iterable[Any], path: Path) -> int:
+    pa = require_arrow()
+    table = pa.concat_tables(chunks)
+    with path.open("wb") as file:
+        arrays: dict[str, Any] = {name: np.asarray(table[name].to_pylist()) for name in table.column_names}
+        np.savez(file, **arrays)
+    return int(table.num_rows)
 
 
 def _csv_chunks(path: Path, layout: Layout) -> Iterator[Any]:
