@@ -5,10 +5,12 @@
 RFLAFRegressor(n_components=30)
 """
 
+from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .model import Activation, RandomFeatureModel
 from .persistence import load, save
+from .planning import WidthPlan, plan
 
 __version__ = "0.1.0"
 
@@ -21,7 +23,10 @@ __all__ = [
     "RandomActivationFeatures",
     "RandomFeatureModel",
     "UnreadableModelFile",
+    "WidthPlan",
     "__version__",
     "load",
+    "plan",
     "save",
+    "theory",
 ]

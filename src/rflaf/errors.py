@@ -48,3 +48,7 @@ class UnreadableModelFile(ValueError):  # noqa: N818, it is the file that is so
 
 class OutlierWarning(UserWarning):
     """Some targets were taken for outliers and weigh less in the fit."""
+
+
+class AssumptionWarning(UserWarning):
+    """An assumption of the theory does not hold for the numbers given."""

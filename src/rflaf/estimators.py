@@ -276,8 +276,9 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     n_components : int or "auto", default=100
         Width S: number of components. Under leverage sampling duplicates are merged, so the fitted width
         ``n_components_`` may be lower. "auto" is the smallest width whose estimated error is within ``tolerance`` of
-        the lowest: by cross-validation on the path of greedy selection, up to 500; on the rows held out for refined
-        directions, up to 400.
+        the lowest: by cross-validation on the path of greedy selection, up to 500; on rows held out for other random
+        directions, up to 500, under a shared activation, and for refined ones, up to 400. `rflaf.plan` tells it, and
+        what theory asks for, before anything is fitted.
     loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
         What the model predicts: the mean; a mean that outliers do not move; a quantile; the mean of counts. "huber"
         takes residuals beyond 1.35 robust standard deviations of a first fit for outliers; "quantile" is the pinball

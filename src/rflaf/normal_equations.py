@@ -221,6 +221,10 @@ class Spectrum:
         floor = self.values.max(initial=0.0) * np.finfo(float).eps * self.values.size
         return np.divide(1.0, total, out=np.zeros_like(total), where=total > floor)
 
+    def solve(self, ridge: float) -> Array:
+        """Coefficients (n_components, n_outputs) for one ridge."""
+        return self.vectors @ (self._shrinkage(np.array([ridge])) * self.rotated)
+
     def degrees_of_freedom(self, ridges: Array) -> Array:
         """Trace of G (G + ridge I)^-1, intercept not counted."""
         return self.values @ self._shrinkage(ridges)

@@ -135,13 +135,6 @@ def check_parameters(estimator: Any) -> None:
             estimator.activation,
             "Set directions='random', or activation='per_component'.",
         )
-    if estimator.n_components == "auto" and not refined and estimator.sampling != "greedy":
-        raise InvalidParameterError(
-            "n_components='auto' needs sampling='greedy', whose path tells the error at every width,"
-            " or directions='refined'",
-            estimator.sampling,
-            "Set sampling='greedy' or give a number.",
-        )
     least = 1 if estimator.n_components == "auto" else int(estimator.n_components)
     if estimator.sampling != "plain" and estimator.pool_size != "auto" and int(estimator.pool_size) < least:
         raise InvalidParameterError(
