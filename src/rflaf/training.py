@@ -21,6 +21,7 @@ from .encoding import Streamed, read
 from .executors import Executor
 from .features import FeatureMap, compile_features, compile_map, sum_equations
 from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
+from .incremental import Terms
 from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
@@ -61,8 +62,7 @@ class FitResult:
     model: RandomFeatureModel
     loss: Loss
     remedy: Remedy
-    ridge: float
-    weight: float
+    terms: Terms
     alpha: float
     bandwidth: float
     trace: Array
@@ -137,8 +137,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        moments.y.weight,
+        _terms(problem, fitted, spec),
         alpha,
         bandwidth,
         trace,
@@ -199,8 +198,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        column.weight,
+        _terms(problem, fitted, spec),
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
@@ -209,6 +207,11 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         trials=tuple(trials),
         outliers=outliers,
     )
+
+
+def _terms(problem: Problem, fitted: Fitted, spec: FitSpec) -> Terms:
+    """What more rows are to be learned under."""
+    return Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, spec.intercept)
 
 
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
