@@ -42,10 +42,10 @@ from .bases import Basis, BSplineBasis, RBFBasis
 from .curves import ColumnCurves, Knots
 from .errors import InvalidParameterError, MissingExtraError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .incremental import Seen
+from .incremental import Seen, Terms
 from .last_layer import LastLayer
 from .leverage import Leverage
-from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
+from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge, Units
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, Remedy
 from .outcomes import StopReason
@@ -200,9 +200,8 @@ def _fitted(estimator: Any) -> dict[str, Any]:
             {"recipe": trial.recipe, "width": trial.width, "error": trial.error, "strength": trial.strength}
             for trial in estimator.trials_
         ],
-        "ridge": getattr(estimator, "_ridge", None),
-        "weight": getattr(estimator, "_weight", None),
-        "seen": getattr(estimator, "_seen", None),
+        "terms": estimator._terms,
+        "seen": estimator._seen,
     }
 
 
@@ -561,18 +560,8 @@ def _read_estimator(header: _Node) -> Any:
     elif single_output and n_outputs != 1:
         raise fitted["single_output"].refuse(f"false for {n_outputs} outputs")
     estimator._accept(result, single_output)
-    _restore_seen(estimator, fitted)
+    estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, result.model.n_components, n_outputs))
     return estimator
-
-
-def _restore_seen(estimator: Any, fitted: _Node) -> None:
-    """What `partial_fit` goes on from."""
-    model = estimator.model_
-    if fitted["ridge"].value is None:
-        return
-    estimator._ridge = fitted["ridge"].number(0.0)
-    estimator._weight = fitted["weight"].number(0.0)
-    estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, model.n_components, model.n_outputs))
 
 
 def _read_argument(node: _Node) -> Any:
@@ -637,12 +626,12 @@ def _read_labels(node: _Node, n_outputs: int) -> Array:
 
 
 def _read_result(node: _Node, n_features: int) -> FitResult:
+    model = _read_features(node["model"], n_features)
     return FitResult(
-        model=_read_features(node["model"], n_features),
+        model=model,
         loss=_read_part(node["loss"], _LOSSES),
         remedy=node["remedy"].one_of(Remedy.__members__),
-        ridge=0.0 if node["ridge"].value is None else node["ridge"].number(0.0),
-        weight=0.0 if node["weight"].value is None else node["weight"].number(0.0),
+        terms=_read_terms(node["terms"], model.n_outputs),
         alpha=node["alpha"].number(finite=False),
         bandwidth=node["bandwidth"].number(finite=False),
         trace=node["trace"].array(None, finite=False),
@@ -709,7 +698,7 @@ def _read_equations(node: _Node, width: int, n_outputs: int) -> NormalEquations:
     if node["n_outputs"].whole() != n_outputs:
         raise node["n_outputs"].refuse(f"{n_outputs}")
     return NormalEquations(
-        moments, n_outputs, node["n_rows"].whole(1), node["whole_weights"].flag(), node["precision"].number(0.0)
+        moments, n_outputs, node["n_rows"].number(0.0), node["whole_weights"].flag(), node["precision"].number(0.0)
     )
 
 
@@ -719,6 +708,12 @@ def _read_last_layer(node: _Node, width: int, n_outputs: int) -> LastLayer:
         raise node["noise"].refuse("at least zero")
     equations = _read_equations(node["equations"], width, n_outputs)
     return LastLayer(equations, node["ridge"].number(0.0), noise, node["intercept"].flag())
+
+
+def _read_terms(node: _Node, n_outputs: int) -> Terms:
+    units = Units(*(node["units"][name].array(n_outputs) for name in ("centre", "scale", "shift", "stretch")))
+    loss = _read_part(node["loss"], _LOSSES)
+    return Terms(loss, node["ridge"].number(0.0), units, node["weight"].number(0.0), node["intercept"].flag())
 
 
 def _read_seen(node: _Node, width: int, n_outputs: int) -> Seen:
