@@ -8,6 +8,7 @@ No code may run and no file may cost more than 200 MB. A short run is part of th
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import resource
@@ -171,7 +172,7 @@ ODD_VALUES = (
 
 
 def random_value(rng: np.random.Generator):
-    return ODD_VALUES[rng.integers(len(ODD_VALUES))]
+    return copy.deepcopy(ODD_VALUES[rng.integers(len(ODD_VALUES))])
 
 
 def leaves(value, path=()):
@@ -199,6 +200,12 @@ def forge_header(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _forge_arrays(data, rng)
+
+
+def _forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
     header, arrays = parts(data)
     names = list(arrays)
     for _ in range(rng.integers(1, 3)):
@@ -219,9 +226,7 @@ def forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
                 arrays[name] = array.astype([np.float32, np.int64, np.float64, np.int8, np.float16][rng.integers(5)])
             case 6:
                 arrays[name] = arrays[names[rng.integers(len(names))]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return forged(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    return forged(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 MUTATIONS: tuple[Mutation, ...] = (
