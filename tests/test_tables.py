@@ -137,6 +137,11 @@ def test_a_frame_its_text_and_its_arrow_table_are_encoded_alike():
         assert np.array_equal(encoding.transform(other), encoding.transform(frame))
 
 
+def test_the_index_of_a_frame_is_no_column():
+    frame = mixed().iloc[::3]
+    assert list(summarise(frame).columns) == list(frame.columns)
+
+
 def test_columns_are_found_by_name_and_others_ignored():
     frame = mixed()
     encoding = make_encoding(summarise(frame))

@@ -203,9 +203,9 @@ def report(
     reporting = _optional("report", "report")
     with working("reporting"):
         table = read_table(data, header)
-        X = fitted.encoding.transform(table)
         y = fitted.target.read(table, fitted.encoding.missing)
-        reporting.write_report(fitted.estimator, X, y, out, feature_names=list(fitted.encoding.feature_names))
+        facts = {name: str(fitted.provenance[name]) for name in ("data", "date") if name in fitted.provenance}
+        reporting.write_report(fitted, table, y, out, facts=facts)
     show({"out": str(out)}, [f"report: {out}"], as_json)
 
 

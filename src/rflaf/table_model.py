@@ -130,12 +130,22 @@ def fit_table(
     aim = make_target(summarise(table.select([name]), missing), name, task)
     train, held_out = _split(table, aim, test, missing, random_state)
     encoding = make_encoding(summarise(train, missing), {*exclude, aim.name}, categories, missing)
-    kind = RFLAFClassifier if aim.task == "classification" else RFLAFRegressor
-    estimator = kind(**{"random_state": random_state, **(parameters or {})})
+    estimator = _make_estimator(aim.task, {"random_state": random_state, **(parameters or {})})
     estimator.fit(encoding.transform(train), aim.read(train, missing))
     model = TableModel(encoding, aim, estimator, dict(provenance or {}))
     metrics = {} if held_out is None else model.evaluate(held_out)
     return TableFit(model, metrics, train.num_rows, 0 if held_out is None else held_out.num_rows)
+
+
+def _make_estimator(task: str, parameters: Mapping[str, Any]) -> Any:
+    kind = RFLAFClassifier if task == "classification" else RFLAFRegressor
+    known = kind._get_param_names()
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InvalidParameterError(
+            f"parameters must be those of {kind.__name__}", unknown, f"It takes {', '.join(known)}."
+        )
+    return kind(**parameters)
 
 
 def _split(
