@@ -29,6 +29,9 @@ LAYERS = (
     ("final_fit",),
     ("training", "parameters"),
     ("estimators",),
+    ("formula",),
+    ("onnx_graph", "c_header"),
+    ("export",),
     ("plots",),
     ("demo",),
     ("cli",),
@@ -44,6 +47,8 @@ OWNERS = {  # a library -> the only modules that may import it
     "threadpoolctl": {"executors"},
     "dask": {"executors"},
     "distributed": {"executors"},
+    "onnx": {"onnx_graph"},
+    "skl2onnx": {"onnx_graph"},
     "typer": {"cli"},
     "rich": {"cli"},
     "matplotlib": {"plots", "demo"},
@@ -136,7 +141,15 @@ def test_the_parser_sees_every_kind_of_import(tmp_path, monkeypatch):
 
 
 def test_optional_libraries_are_not_loaded_with_the_package():
-    optional = ("matplotlib", "typer", "rich", "dask", "distributed", "onnx")  # pandas comes with scikit-learn
+    optional = (
+        "matplotlib",
+        "typer",
+        "rich",
+        "dask",
+        "distributed",
+        "onnx",
+        "skl2onnx",
+    )  # pandas comes with scikit-learn
     code = f"import rflaf, sys; sys.exit(str([name for name in {optional} if name in sys.modules] or ''))"
     answer = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert answer.stderr.strip() == ""

@@ -7,6 +7,7 @@ RFLAFRegressor(n_components=30)
 
 from .errors import InvalidParameterError, MemoryBudgetError
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from .export import to_c, to_onnx
 from .model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
@@ -20,4 +21,6 @@ __all__ = [
     "RandomActivationFeatures",
     "RandomFeatureModel",
     "__version__",
+    "to_c",
+    "to_onnx",
 ]
