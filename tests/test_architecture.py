@@ -25,7 +25,7 @@ LAYERS = (
     ("scaling", "features", "selection", "encoding"),
     ("problem", "risk", "leverage", "last_layer", "convex", "refine"),
     ("bilinear", "recipes", "model"),
-    ("specification", "incremental"),
+    ("specification", "incremental", "thumbnail"),
     ("final_fit",),
     ("training", "parameters"),
     ("estimators",),
