@@ -127,15 +127,6 @@ def test_a_grid_of_gaussians_needs_two(estimator_class, stored):
 
 
 @each_estimator
-@pytest.mark.parametrize("sampling", ["plain", "leverage"])
-def test_an_automatic_width_needs_greedy_selection(estimator_class, stored, sampling):
-    fixed = {"directions": "random", "sampling": sampling}
-    error = refusal(stored, estimator_class, InvalidParameterError, n_components="auto", **fixed)
-    assert "n_components='auto' needs sampling='greedy'" in str(error)
-    assert f"got {sampling!r}. Set sampling='greedy' or give a number." in str(error)
-
-
-@each_estimator
 def test_a_pool_narrower_than_the_width_is_refused_under_leverage_sampling_only(estimator_class, stored):
     fixed = {**PAPER, "sampling": "leverage"}
     error = refusal(stored, estimator_class, InvalidParameterError, pool_size=4, **fixed)

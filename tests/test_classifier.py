@@ -755,13 +755,13 @@ def awkward_table(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def awkward_model(rng: np.random.Generator) -> RFLAFClassifier:
-    rung = RUNGS[str(rng.choice(["shared", "per component", "greedy"]))]
+    rung = RUNGS[str(rng.choice(["shared", "per component", "greedy"], p=[0.35, 0.4, 0.25]))]
     return RFLAFClassifier(
         int(rng.integers(5, 11 if rung["activation"] == "shared" else 16)),
         loss="log_loss" if rng.random() < 0.7 else "squared_hinge",
         class_weight=None if rng.random() < 0.5 else "balanced",
         n_basis=5,
-        alpha="auto" if rng.random() < 0.4 else float(rng.choice([1e-10, 1e-6])),
+        alpha="auto" if rng.random() < 0.25 else float(rng.choice([1e-10, 1e-6])),
         fit_intercept=bool(rng.random() < 0.8),
         max_iter=30,
         random_state=0,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rflaf import RFLAFRegressor, specification, training
+from rflaf import RFLAFRegressor, pools, specification
 from rflaf.blocks import ArraySource
 from rflaf.errors import MemoryBudgetError
 from rflaf.executors import ThreadExecutor
@@ -233,9 +233,9 @@ def test_a_pool_too_large_for_its_matrix_takes_little_memory():
 def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
     X, y = small_table(1500)
     kept = []
-    original = training._feature_pool
+    original = pools._feature_pool
     monkeypatch.setattr(
-        training, "_feature_pool", lambda sample, *rest: kept.append(sample.n_samples) or original(sample, *rest)
+        pools, "_feature_pool", lambda sample, *rest: kept.append(sample.n_samples) or original(sample, *rest)
     )
     model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**26)
     assert model.fit(X, y).score(X, y) > 0.8

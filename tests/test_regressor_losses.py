@@ -58,8 +58,9 @@ def no_rivals(monkeypatch):
 
 @pytest.fixture
 def few_epochs(monkeypatch, no_rivals):
-    """And refined quickly."""
-    monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 6)
+    """And refined quickly, as is the first fit that finds delta."""
+    monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 4)
+    monkeypatch.setattr(training, "_PILOT_WIDTH", 8)
 
 
 def failures(estimator) -> dict[str, str]:

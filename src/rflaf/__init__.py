@@ -5,10 +5,13 @@
 RFLAFRegressor(n_components=30)
 """
 
-from .errors import InvalidParameterError, MemoryBudgetError
+from . import theory
+from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .export import to_c, to_onnx
 from .model import Activation, RandomFeatureModel
+from .persistence import load, save
+from .planning import WidthPlan, plan
 
 __version__ = "0.1.0"
 
@@ -20,7 +23,13 @@ __all__ = [
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",
+    "UnreadableModelFile",
+    "WidthPlan",
     "__version__",
+    "load",
+    "plan",
+    "save",
+    "theory",
     "to_c",
     "to_onnx",
 ]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .errors import MemoryBudgetError
 
 Array = NDArray[Any]
-_MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
+MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
 _LEAST_ROWS = 64
 
 
@@ -75,7 +75,7 @@ class ArraySource:
     X: Any
     y: Array
     weight: Array | None = None
-    block_rows: int = _MOST_ROWS
+    block_rows: int = MOST_ROWS
 
     @property
     def n_samples(self) -> int:
@@ -185,7 +185,7 @@ def plan_rows(memory: int, row_bytes: int, fixed_bytes: int = 0) -> int:
             memory,
             f"Allow at least {fixed_bytes + _LEAST_ROWS * row_bytes} bytes or lower n_components or pool_size.",
         )
-    return int(min(rows, _MOST_ROWS))
+    return int(min(rows, MOST_ROWS))
 
 
 class Scratch:

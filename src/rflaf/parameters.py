@@ -88,6 +88,11 @@ _RULES: dict[str, Rule] = {
     "fit_intercept": (_is_flag, "must be True or False", "Use True."),
     "max_iter": (_is_count, _COUNT, "The default is 500."),
     "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
+    "half_life": (
+        lambda value: value is None or _is_positive(value),
+        "must be None or a number of rows above zero",
+        "None forgets nothing.",
+    ),
     "n_jobs": (
         lambda value: value is None or (_is_whole(value) and value != 0),
         "must be None or a whole number but zero",
@@ -134,13 +139,6 @@ def check_parameters(estimator: Any) -> None:
             "a number of shapes as activation needs directions='random'",
             estimator.activation,
             "Set directions='random', or activation='per_component'.",
-        )
-    if estimator.n_components == "auto" and not refined and estimator.sampling != "greedy":
-        raise InvalidParameterError(
-            "n_components='auto' needs sampling='greedy', whose path tells the error at every width,"
-            " or directions='refined'",
-            estimator.sampling,
-            "Set sampling='greedy' or give a number.",
         )
     least = 1 if estimator.n_components == "auto" else int(estimator.n_components)
     if estimator.sampling != "plain" and estimator.pool_size != "auto" and int(estimator.pool_size) < least:

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_equations import NormalEquations
+from .normal_equations import NormalEquations, RidgeSystem
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
@@ -168,6 +168,51 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
         order.append(j)
         errors.append(max(errors[-1] - float(gain[j]), 0.0))
     return Selection(np.array(order, dtype=np.intp), np.array(errors), _gcv(np.array(errors), pool.count, intercept))
+
+
+@dataclass(frozen=True, slots=True)
+class WidthPath:
+    """Nested models: their ``widths`` (n_widths,), and mean squared ``errors`` (n_widths,) on rows held out."""
+
+    widths: Array
+    errors: Array
+
+    def best_width(self, tolerance: float = 0.0) -> int:
+        """The smallest width whose error is within ``tolerance`` of the lowest."""
+        return int(self.widths[np.argmax(self.errors <= self.errors.min() * (1 + tolerance))])
+
+
+def width_grid(most: int) -> Array:
+    """Widths from 1 to ``most``, about six a decade.
+
+    >>> width_grid(80)
+    array([ 1,  2,  3,  5,  7, 10, 15, 20, 30, 50, 70, 80])
+    """
+    decades = 10.0 ** np.arange(len(str(most)))
+    widths = np.unique(np.append(np.outer(decades, [1, 1.5, 2, 3, 5, 7]), most))
+    return widths[(widths == np.floor(widths)) & (widths <= most)].astype(int)
+
+
+def nested_errors(kept: NormalEquations, held_out: NormalEquations, widths: Array, intercept: bool = True) -> WidthPath:
+    """Error on rows held out of the ridge on the first k components, for every width k.
+
+    Both sides are sums over rows. The ridge of each width is the one of lowest error on the rows held out.
+    """
+    tail = np.arange(kept.n_components, kept.moments.shape[0])
+
+    def error(width: int) -> float:
+        rows = np.concatenate([np.arange(width), tail])
+        M = held_out.moments[np.ix_(rows, rows)] / held_out.weight
+        system = kept.take(np.arange(width)).system(intercept)
+        return min(_mean_square(M, system, system.spectrum.solve(ridge)) for ridge in system.ridges())
+
+    return WidthPath(np.asarray(widths), np.array([error(int(width)) for width in widths]))
+
+
+def _mean_square(M: Array, system: RidgeSystem, v: Array) -> float:
+    """Mean of |y - b - z.v|^2, which is u' M u with u = (-v, -b, 1) and M the mean moments of rows [z | 1 | y]."""
+    u = np.vstack([-v, system.z_mean @ v - system.y_mean, np.eye(v.shape[1])])
+    return max(float(np.einsum("io,io->", u, M @ u)), 0.0)
 
 
 def _gcv(errors: Array, count: float, intercept: bool) -> Array:

@@ -86,6 +86,19 @@ class FitSpec:
         large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
         return self.sampling == "greedy" and large
 
+    def row_bytes(self, n_features: int, n_outputs: int, itemsize: int) -> int:
+        """Bytes a row takes while a block of it is summed: the row and its features."""
+        return itemsize * (self._n_columns(n_outputs) + n_features)
+
+    def sums_bytes(self, n_outputs: int, itemsize: int) -> int:
+        """Bytes of a block's product, the sums, and two matrices of their size to factor them."""
+        return self._n_columns(n_outputs) ** 2 * (itemsize + 3 * 8)
+
+    def _n_columns(self, n_outputs: int) -> int:
+        expanded = self.per_component and not self.refined
+        width = self.most_components * (self.basis.n_basis if expanded else 1)
+        return (width if self.lazy else max(self.n_pool, width)) + 1 + n_outputs
+
     @property
     def most_components(self) -> int:
         """The width, or the largest that may be chosen."""

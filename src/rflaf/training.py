@@ -15,33 +15,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
 from .blocks import ArraySource, BlockSource, plan_rows
 from .encoding import Streamed, read
 from .executors import Executor
-from .features import FeatureMap, compile_features, compile_map, sum_equations
+from .features import compile_features
 from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
-from .leverage import Leverage, leverage_scores, resample, sampled_leverage_scores
+from .incremental import Terms
+from .leverage import Leverage, resample
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
 from .normal_equations import Remedy
 from .outcomes import StopReason
+from .pools import draw_pool, enough_components, learn_activation, score_pool, select_pool
 from .problem import Problem, in_units, measure_finite, state_problem
 from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers, Plan, Trial, hold_out, settle
 from .refine import Shape, begin, fold
 from .refine import train as train_refined
-from .scaling import ColumnMoments
-from .selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
+from .selection import Selection
 from .specification import FitSpec
-from .spectral import Directions, draw
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
-_BANDWIDTH_ROWS = 2000
+_SAMPLE_ROWS = 2000
 _BLOCK_MEMORY = 2**28
-_GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
-_POOL_MEMORY = 2**30
-_GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 _SEARCH_ROWS = 20_000
 _EFFORT = 0.5  # of the epochs: enough to tell which recipe is best under the squared loss
 _FIRST_WIDTH = 100
@@ -61,8 +57,7 @@ class FitResult:
     model: RandomFeatureModel
     loss: Loss
     remedy: Remedy
-    ridge: float
-    weight: float
+    terms: Terms
     alpha: float
     bandwidth: float
     trace: Array
@@ -94,27 +89,36 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
     Under another loss than the squared one, lines 2 and 6 minimise that.
     """
-    source, moments = problem.source, problem.moments
+    source = problem.source
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
-    pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.scale)
-    bandwidth, directions = _scale(source, pool, spec, rng)
+    bandwidth, directions = draw_pool(problem, spec, rng)
     start, leverage, selection = None, None, None
     _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
 
+    width = spec.most_components
+    if spec.n_components is None and spec.sampling != "greedy":
+        first = directions.take(np.arange(min(width, spec.n_pool)))
+        start = learn_activation(problem, first, spec, rng, executor)
+        width = enough_components(problem, first, start, spec, rng, executor).best_width(spec.tolerance)
+        _log.info("width: %d components are enough", width)
+
+    if spec.sampling == "plain":
+        directions = directions.take(np.arange(width))
+
     if spec.sampling == "leverage":
         # Line 2: fit the pool and keep its activation.
-        approximate = _learn(problem, directions, spec, rng, executor)
+        approximate = learn_activation(problem, directions, spec, rng, executor, start)
         _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
         # Line 3: ridge leverage scores of the pool under that activation.
-        leverage = _score(source, directions, approximate, spec, rng, executor)
+        leverage = score_pool(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, spec.most_components, rng), approximate
+        directions, start = resample(directions, leverage, width, rng), approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
-        approximate = _learn(problem, directions, spec, rng, executor)
-        selection = _select(problem.proxy, directions, approximate, spec, rng, executor)
+        approximate = learn_activation(problem, directions, spec, rng, executor)
+        selection = select_pool(problem.proxy, directions, approximate, spec, rng, executor)
         width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
         directions, start = directions.take(selection.order[:width]), approximate
         _log.info("greedy: %d components of %d kept", directions.n_components, spec.n_pool)
@@ -124,7 +128,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         fitted = fit_per_component(problem, directions, spec, rng, executor)
         trace, reason = np.array([fitted.objective]), fitted.solved
     else:
-        learned = _learn(problem, directions, spec, rng, executor, start)
+        learned = learn_activation(problem, directions, spec, rng, executor, start)
         _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
         fitted = fit_shared(problem, directions, learned, spec, rng, executor)
         trace = learned.trace
@@ -132,13 +136,12 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     model = fitted.model(directions, problem.units)
     alpha = fitted.ridge / directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
-    importance = _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng))
+    importance = _column_importance(model, source.sample(_SAMPLE_ROWS, rng))
     return FitResult(
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        moments.y.weight,
+        _terms(problem, fitted, spec),
         alpha,
         bandwidth,
         trace,
@@ -177,7 +180,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
-    trainer = begin(encoding, chunks[0][0], sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
+    trainer = begin(encoding, chunks[0][0], sample.X[:_SAMPLE_ROWS], shape, best.recipe, rng, n_rows)
     trace = train_refined(trainer, chunks, n_rows, rng)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
@@ -199,16 +202,20 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        column.weight,
+        _terms(problem, fitted, spec),
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
         StopReason.TRAINED if problem.units.scale.any() else StopReason.NOTHING_TO_LEARN,
-        _column_importance(model, source.sample(_BANDWIDTH_ROWS, rng)),
+        _column_importance(model, source.sample(_SAMPLE_ROWS, rng)),
         trials=tuple(trials),
         outliers=outliers,
     )
+
+
+def _terms(problem: Problem, fitted: Fitted, spec: FitSpec) -> Terms:
+    """What more rows are to be learned under."""
+    return Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, spec.intercept)
 
 
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
@@ -259,116 +266,10 @@ def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Gen
 
 def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
     """Cut the rows into blocks that fit the memory: the design of a block and its sums."""
-    expanded = spec.per_component and not spec.refined
-    width = spec.most_components * (spec.basis.n_basis if expanded else 1)
-    n_columns = (width if spec.lazy else max(spec.n_pool, width)) + 1 + source.n_outputs
-    itemsize = source.dtype.itemsize
-    row_bytes = itemsize * (n_columns + source.n_features)
-    sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
+    row_bytes = spec.row_bytes(source.n_features, source.n_outputs, source.dtype.itemsize)
+    sums = spec.sums_bytes(source.n_outputs, source.dtype.itemsize)
     memory = sums + _BLOCK_MEMORY if spec.memory is None else spec.memory
     return source.with_rows(plan_rows(memory, row_bytes, sums))
-
-
-def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
-    """The bandwidth, and the directions divided by it, so that projections have unit spread on the activation's grid.
-
-    Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
-    own, every component is divided by its own spread.
-    """
-    if spec.bandwidth is not None:
-        return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
-    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool)
-    bandwidth = float(np.median(spreads)) or 1.0
-    if spec.per_component:
-        return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
-    return bandwidth, pool.scaled(1 / bandwidth)
-
-
-def _spreads(sample: BlockSource, directions: Directions) -> Array:
-    """Standard deviation of every projection w . x over the rows of a sample."""
-    blocks = (sample[i] for i in range(len(sample)))
-    parts = (ColumnMoments.from_rows(b.X @ directions.W + directions.offset, b.weight) for b in blocks)
-    total = next(parts)
-    for part in parts:
-        total += part
-    return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
-
-
-def _learn(
-    problem: Problem,
-    directions: Directions,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-    start: SharedActivation | None = None,
-) -> SharedActivation:
-    """One activation for all components; under another loss the squared one of a first step only starts the search."""
-    basis, intercept, search = spec.basis, spec.intercept, spec.search
-    if problem.squared or start is None:
-        alpha = spec.alpha if problem.squared else None
-        a = None if start is None else start.a
-        start = learn_shared_activation(problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a)
-    if problem.squared:
-        return start
-    alpha = start.alpha * problem.curvature / 2 if spec.alpha is None else spec.alpha
-    return polish_shared_activation(
-        problem.source, directions, basis, start, problem.loss, problem.base, alpha, intercept, search, rng, executor
-    )
-
-
-def _compile(directions: Directions, activation: SharedActivation, spec: FitSpec, source: BlockSource) -> FeatureMap:
-    return compile_map(directions, spec.basis.pieces(activation.a[None]), activation.a[None], source.dtype)
-
-
-def _score(
-    source: BlockSource,
-    pool: Directions,
-    activation: SharedActivation,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> Leverage:
-    feature_map = _compile(pool, activation, spec, source)
-    if spec.leverage_rows is None:
-        return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
-    return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
-
-
-def _select(
-    source: BlockSource,
-    pool: Directions,
-    activation: SharedActivation,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> Selection:
-    """Greedy selection from the pool's sums over a sample of rows; at least one component is kept."""
-    features = _compile(pool, activation, spec, source)
-    if not spec.lazy:
-        equations = sum_equations(source.sample(_GREEDY_ROWS, rng), features, executor)
-        ridge = _GREEDY_RIDGE * equations.mean_square
-        selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
-    else:
-        row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
-        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
-        ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
-        selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
-    return selection.at_least_one()
-
-
-def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool) -> FeaturePool:
-    """The features of a sample of rows."""
-    Z = np.empty((features.n_components, sample.n_samples), features.dtype)
-    blocks = [sample[i] for i in range(len(sample))]
-    first = 0
-    for block in blocks:
-        last = first + block.n_rows
-        Z[:, first:last] = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
-        first = last
-    weights = [block.weight for block in blocks if block.weight is not None]
-    y = np.concatenate([block.y for block in blocks]).astype(np.float64)
-    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept)
 
 
 def _column_importance(model: RandomFeatureModel, sample: BlockSource) -> Array:

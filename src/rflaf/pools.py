@@ -1,0 +1,177 @@
+"""The pool of random directions: lines 1 to 5 of Algorithm 1, each a function.
+
+Draw directions at the length scale of the data, learn the activation of the pool, score its components or choose
+among them. `rflaf.training` reads these lines in order; `rflaf.planning` reads some of them to tell a width beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
+from .blocks import ArraySource, BlockSource
+from .encoding import read
+from .executors import Executor
+from .features import FeatureMap, compile_map, sum_equations
+from .folds import folds_of
+from .leverage import Leverage, leverage_scores, sampled_leverage_scores
+from .normal_equations import NormalEquations
+from .problem import Problem
+from .scaling import ColumnMoments
+from .selection import (
+    FeaturePool,
+    Selection,
+    WidthPath,
+    feature_pool,
+    nested_errors,
+    select_from,
+    select_greedily,
+    width_grid,
+)
+from .specification import FitSpec
+from .spectral import Directions, draw
+
+Array = NDArray[Any]
+_BANDWIDTH_ROWS = 2000
+_GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
+_POOL_MEMORY = 2**30
+_GREEDY_RIDGE = 1e-4  # of the mean square of a feature
+_FOLDS = 5  # of which one is held out
+
+
+def draw_pool(problem: Problem, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
+    """Line 1: directions w ~ p(w) for standardised inputs at a length scale of the data, and that length scale."""
+    source, moments = problem.source, problem.moments
+    pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.scale)
+    return _scale(source, pool, spec, rng)
+
+
+def learn_activation(
+    problem: Problem,
+    directions: Directions,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+    start: SharedActivation | None = None,
+) -> SharedActivation:
+    """One activation for all components; under another loss the squared one of a first step only starts the search."""
+    basis, intercept, search = spec.basis, spec.intercept, spec.search
+    if problem.squared or start is None:
+        alpha = spec.alpha if problem.squared else None
+        a = None if start is None else start.a
+        start = learn_shared_activation(problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a)
+    if problem.squared:
+        return start
+    alpha = start.alpha * problem.curvature / 2 if spec.alpha is None else spec.alpha
+    return polish_shared_activation(
+        problem.source, directions, basis, start, problem.loss, problem.base, alpha, intercept, search, rng, executor
+    )
+
+
+def compile_pool(pool: Directions, activation: SharedActivation, spec: FitSpec, source: BlockSource) -> FeatureMap:
+    """The features of directions under a shared activation."""
+    return compile_map(pool, spec.basis.pieces(activation.a[None]), activation.a[None], source.dtype)
+
+
+def score_pool(
+    source: BlockSource,
+    pool: Directions,
+    activation: SharedActivation,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Leverage:
+    """Line 3: ridge leverage scores of the pool under its activation."""
+    feature_map = compile_pool(pool, activation, spec, source)
+    if spec.leverage_rows is None:
+        return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
+    return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
+
+
+def select_pool(
+    source: BlockSource,
+    pool: Directions,
+    activation: SharedActivation,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> Selection:
+    """Instead of lines 3 to 5: greedy selection from the pool's sums over a sample of rows, at least one component."""
+    features = compile_pool(pool, activation, spec, source)
+    if not spec.lazy:
+        equations = sum_equations(source.sample(_GREEDY_ROWS, rng), features, executor)
+        ridge = _GREEDY_RIDGE * equations.mean_square
+        selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
+    else:
+        row_bytes = features.dtype.itemsize * spec.n_pool
+        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
+        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
+        ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
+        selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
+    return selection.at_least_one()
+
+
+def enough_components(
+    problem: Problem,
+    pool: Directions,
+    activation: SharedActivation,
+    spec: FitSpec,
+    rng: np.random.Generator,
+    executor: Executor,
+) -> WidthPath:
+    """The error of the first components of a pool at every width of a grid, on rows held out of a sample.
+
+    A plain draw is nested, so its first k directions are the draw of width k.
+    """
+    sample = problem.proxy.sample(_GREEDY_ROWS, rng)
+    table = read(sample, range(len(sample)), 1.0)
+    held_out = folds_of(table.X, _FOLDS) == 0
+    features = compile_pool(pool, activation, spec, sample)
+
+    def sums(rows: Array) -> NormalEquations:
+        part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
+        return sum_equations(part, features, executor)
+
+    return nested_errors(sums(~held_out), sums(held_out), width_grid(pool.n_components), spec.intercept)
+
+
+def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
+    """The bandwidth, and the directions divided by it, so that projections have unit spread on the activation's grid.
+
+    Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
+    own, every component is divided by its own spread.
+    """
+    if spec.bandwidth is not None:
+        return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
+    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool)
+    bandwidth = float(np.median(spreads)) or 1.0
+    if spec.per_component:
+        return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
+    return bandwidth, pool.scaled(1 / bandwidth)
+
+
+def _spreads(sample: BlockSource, directions: Directions) -> Array:
+    """Standard deviation of every projection w . x over the rows of a sample."""
+    blocks = (sample[i] for i in range(len(sample)))
+    parts = (ColumnMoments.from_rows(b.X @ directions.W + directions.offset, b.weight) for b in blocks)
+    total = next(parts)
+    for part in parts:
+        total += part
+    return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
+
+
+def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool) -> FeaturePool:
+    """The features of a sample of rows."""
+    Z = np.empty((features.n_components, sample.n_samples), features.dtype)
+    blocks = [sample[i] for i in range(len(sample))]
+    first = 0
+    for block in blocks:
+        last = first + block.n_rows
+        Z[:, first:last] = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
+        first = last
+    weights = [block.weight for block in blocks if block.weight is not None]
+    y = np.concatenate([block.y for block in blocks]).astype(np.float64)
+    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept)
