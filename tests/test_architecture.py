@@ -33,6 +33,7 @@ LAYERS = (
     ("estimators", "planning"),
     ("table_model", "formula"),
     ("persistence", "onnx_graph", "c_header"),
+    ("table_graph",),
     ("export",),
     ("plots",),
     ("demo", "console"),

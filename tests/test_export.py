@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pandas as pd
 import pytest
@@ -23,11 +24,13 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import rflaf
 from rflaf import Activation, RandomActivationFeatures, RandomFeatureModel, RFLAFClassifier, RFLAFRegressor
 from rflaf.bases import BSplineBasis, RBFBasis
+from rflaf.cli import run
 from rflaf.curves import ColumnCurves, Knots
-from rflaf.export import register_onnx_converters, to_c, to_onnx, write_whole
+from rflaf.export import register_onnx_converters, to_c, to_onnx
 from rflaf.formula import evaluate, formula_of
 from rflaf.losses import Logistic, Poisson
 from rflaf.spectral import Directions
+from rflaf.table_model import fit_table
 
 RANDOM = {"directions": "random", "random_state": 0}
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-8}  # of the spread of an answer over the rows
@@ -453,20 +456,115 @@ def test_files_hold_what_is_returned(fitted, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.h", "model.onnx"]
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(fitted, tmp_path, monkeypatch):
     path = tmp_path / "model.h"
     path.write_text("before")
 
     def fail(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="no space left"):
-        write_whole(path, b"after")
+    monkeypatch.setattr("pathlib.Path.write_bytes", fail)
+    for export in (to_c, to_onnx):
+        with pytest.raises(OSError, match="no space left"):
+            export(fitted["shared"], path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_folder_that_is_not_there_is_refused(fitted, tmp_path):
-    with pytest.raises(rflaf.InvalidParameterError, match="folder of a file to write must exist"):
+    with pytest.raises(rflaf.InvalidParameterError, match="a file in a folder that exists"):
         to_c(fitted["shared"], tmp_path / "none" / "model.h")
+
+
+# --- table models ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Numbers, truth values, two, three and many levels, dates with and without hours; something missing everywhere."""
+    rng = np.random.default_rng(0)
+    n_rows = 600
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(40, 12, n_rows).round(1),
+            "member": rng.integers(0, 2, n_rows).astype(bool),
+            "side": rng.choice(["left", "right"], n_rows),
+            "town": rng.choice(["Ulm", "Bonn", "Köln"], n_rows),
+            "street": [f"s{number}" for number in (65 * rng.random(n_rows) ** 2).astype(int)],
+            "born": pd.Timestamp("1970-01-01") + pd.to_timedelta(rng.integers(-40_000, 60_000, n_rows), unit="D"),
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**5, n_rows), unit="h"),
+        }
+    )
+    y = frame["age"] / 10 + 2 * (frame["town"] == "Ulm") + (frame["side"] == "left") + rng.normal(0, 0.1, n_rows)
+    for start, name in enumerate(["age", "town", "born"]):
+        frame.loc[start::9, name] = None
+    return frame.assign(y=y)
+
+
+@pytest.fixture(scope="module")
+def table_model(table):
+    parameters = {"n_components": 8, "directions": "random"}
+    return fit_table(table, "y", exclude=["street"], parameters=parameters, test=0).model
+
+
+def table_inputs(frame, dtype):
+    days = {name: (frame[[name]] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1) for name in ("born", "seen")}
+    texts = {name: frame[[name]].fillna("").to_numpy(object) for name in ("side", "town")}
+    numbers = {name: frame[[name]].to_numpy(dtype) for name in ("age", "member")}
+    return numbers | texts | {name: column.to_numpy(np.float64) for name, column in days.items()}
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-9)])
+def test_a_table_model_is_exported_with_its_encoding(table, table_model, dtype, tolerance):
+    model = to_onnx(table_model, dtype=dtype)
+    names = [value.name for value in model.graph.input]
+    assert names == list(table_model.encoding.column_names)
+    frame = table.assign(town=table["town"].where(table.index % 11 > 0, "Oslo"))  # never seen before
+    (found,) = run_onnx(model, {name: column for name, column in table_inputs(frame, dtype).items() if name in names})
+    assert_close(found[:, 0], table_model.predict(frame), tolerance)
+
+
+def test_every_encoded_column_is_that_of_the_encoding(table, table_model):
+    model = to_onnx(table_model, dtype=np.float64)
+    encoded = next(node.output[0] for node in model.graph.node if node.op_type == "Concat")
+    model.graph.output.append(onnx.helper.make_tensor_value_info(encoded, onnx.TensorProto.DOUBLE, None))
+    found = run_onnx(model, table_inputs(table, np.float64))[-1]
+    np.testing.assert_allclose(found, table_model.encoding.transform(table), rtol=0, atol=1e-9)
+
+
+def test_rare_levels_share_a_column_and_missing_ones_have_their_own(table):
+    frame = table[["street", "age"]].assign(label=np.where(table["y"] > 4, "old", "young"))
+    frame.loc[::50, "street"] = None
+    fitted = fit_table(frame, "label", parameters={"n_components": 5, "directions": "random"}, test=0).model
+    assert fitted.encoding.columns[0].others
+    assert fitted.encoding.columns[0].missing
+    frame.loc[1::50, "street"] = "nowhere"
+    inputs = {"street": frame[["street"]].fillna("NA").to_numpy(object), "age": frame[["age"]].to_numpy(np.float32)}
+    label, probabilities = run_onnx(to_onnx(fitted), inputs)
+    assert_close(probabilities, fitted.predict_proba(frame), 1e-5)
+    assert (label == fitted.predict(frame)).mean() > 0.99
+
+
+def test_the_header_of_a_table_model_says_how_to_encode_a_row(table_model):
+    header = to_c(table_model, name="tenure")
+    assert "0: age, " in header
+    assert "where missing" in header
+    assert "side=right, 0 or 1, 0.5 where unknown" in header
+    assert f"TENURE_N_FEATURES {len(table_model.encoding.feature_names)}\n" in header
+
+
+def test_the_command_line_writes_what_python_does(table_model, tmp_path):
+    path = str(tmp_path / "model.rflaf")
+    rflaf.save(table_model, path)
+    for language, name in (("onnx", "model.onnx"), ("c", "model.h")):
+        assert run(["export", path, "--to", language, "--out", str(tmp_path / name), "--json"]) == 0
+    assert (tmp_path / "model.onnx").read_bytes() == to_onnx(table_model).SerializeToString(deterministic=True)
+    assert (tmp_path / "model.h").read_text() == to_c(table_model)
+
+
+def test_a_name_that_is_none_ends_the_command_with_one_line_and_no_file(table_model, tmp_path, capsys):
+    path = str(tmp_path / "model.rflaf")
+    rflaf.save(table_model, path)
+    assert run(["export", path, "--to", "c", "--out", str(tmp_path / "model.h"), "--name", "2x"]) == 2
+    assert "name must be a C identifier" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.rflaf"]

@@ -8,7 +8,6 @@ means of the columns. Files appear whole or not at all.
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,9 @@ from .errors import InvalidParameterError
 from .formula import formula_of
 from .model import RandomFeatureModel
 from .onnx_graph import convert, register_onnx_converters
+from .persistence import replacing
+from .table_graph import convert_table, encoded_columns
+from .table_model import TableModel
 
 __all__ = ["register_onnx_converters", "to_c", "to_onnx"]
 
@@ -32,7 +34,8 @@ def to_onnx(
 
     Parameters
     ----------
-    estimator : an estimator of this package, a pipeline whose other steps skl2onnx knows, or a `RandomFeatureModel`
+    estimator : an estimator of this package, a pipeline whose other steps skl2onnx knows, a `RandomFeatureModel`, or a
+        `TableModel`, which becomes one graph with its encoding; what its inputs are tells `rflaf.table_graph`
     path : where to write the model
     dtype : float32 or float64, the precision of numeric inputs and of the arithmetic
     sample : a few rows of a data frame, for a pipeline whose steps choose columns by name: every column becomes an
@@ -45,11 +48,14 @@ def to_onnx(
     Missing and infinite values are not looked for.
     """
     dtype = _precision(dtype)
-    if not isinstance(estimator, RandomFeatureModel):
+    if not isinstance(estimator, RandomFeatureModel | TableModel):
         check_is_fitted(estimator)
-    model = convert(estimator, _inputs(estimator, dtype, sample))
+    if isinstance(estimator, TableModel):
+        model = convert_table(estimator, dtype)
+    else:
+        model = convert(estimator, _inputs(estimator, dtype, sample))
     if path is not None:
-        write_whole(path, model.SerializeToString(deterministic=True))
+        _write(path, model.SerializeToString(deterministic=True))
     return model
 
 
@@ -66,6 +72,7 @@ def to_c(
     probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
     classifier, a number for every class and then the number of the label; the comment on top of the header lists
     columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
+    Of a `TableModel` it is the estimator, which takes encoded rows.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))
@@ -73,33 +80,18 @@ def to_c(
     >>> "void tiny_predict(const float *x, float *out)" in header
     True
     """
-    formula = formula_of(estimator, _precision(dtype))
-    text = write_header(formula, name, getattr(estimator, "feature_names_in_", None))
+    columns = getattr(estimator, "feature_names_in_", None)
+    if isinstance(estimator, TableModel):
+        estimator, columns = estimator.estimator, encoded_columns(estimator.encoding)
+    text = write_header(formula_of(estimator, _precision(dtype)), name, columns)
     if path is not None:
-        write_whole(path, text.encode("ascii"))
+        _write(path, text.encode("ascii"))
     return text
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file at once: whoever reads ``path`` meanwhile, or after a failure, finds what was there before."""
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InvalidParameterError("the folder of a file to write must exist", str(target), "Make it first.")
-    handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, target)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
+    with replacing(Path(path)) as partial:
+        partial.write_bytes(data)
 
 
 def _precision(dtype: DTypeLike) -> np.dtype[Any]:

@@ -64,7 +64,7 @@ def convert(estimator: Any, inputs: Sequence[tuple[str, np.dtype[Any], int]]) ->
     classifies = isinstance(estimator, BaseEstimator) and is_classifier(estimator)
     model = skl2onnx.to_onnx(
         estimator,
-        initial_types=[(name, _tensor_type(dtype)([None, width])) for name, dtype, width in inputs],
+        initial_types=[(name, tensor_type(dtype)([None, width])) for name, dtype, width in inputs],
         target_opset={"": OPSET, "ai.onnx.ml": _LEARNING_OPSET},
         options={id(estimator): {"zipmap": False}} if classifies else None,
         name="rflaf",  # the default is a random one
@@ -77,7 +77,7 @@ def convert(estimator: Any, inputs: Sequence[tuple[str, np.dtype[Any], int]]) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Graph:
+class Graph:
     """Nodes and constants added to what skl2onnx has so far; each is named as it is made."""
 
     scope: Any
@@ -112,7 +112,7 @@ class _Graph:
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """skl2onnx's converter: add the nodes of one fitted estimator."""
-    graph = _Graph(scope, container)
+    graph = Graph(scope, container)
     dtype = _dtype(operator)
     formula = formula_of(operator.raw_operator, dtype)
     z = _features(graph, _rows(graph, operator, dtype), formula)
@@ -128,16 +128,16 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     _follow_link(graph, f, formula.head.link, dtype, outputs[-1])
 
 
-def _rows(graph: _Graph, operator: Any, dtype: np.dtype[Any]) -> str:
+def _rows(graph: Graph, operator: Any, dtype: np.dtype[Any]) -> str:
     """All inputs side by side in one precision."""
     parts = [
-        v.full_name if isinstance(v.type, _tensor_type(dtype)) else graph.cast(v.full_name, dtype)
+        v.full_name if isinstance(v.type, tensor_type(dtype)) else graph.cast(v.full_name, dtype)
         for v in operator.inputs
     ]
     return parts[0] if len(parts) == 1 else graph.node("Concat", *parts, axis=1)
 
 
-def _features(graph: _Graph, rows: str, formula: Formula) -> str:
+def _features(graph: Graph, rows: str, formula: Formula) -> str:
     """The features before they are multiplied by their importance: (n_rows, n_components)."""
     rows = graph.node("Sub", rows, graph.constant("centre", formula.centre))
     parts = [graph.constant("bias", formula.bias)]
@@ -157,7 +157,7 @@ def _features(graph: _Graph, rows: str, formula: Formula) -> str:
     return _look_up(graph, u, formula)
 
 
-def _bends(graph: _Graph, rows: str, formula: Formula) -> str:
+def _bends(graph: Graph, rows: str, formula: Formula) -> str:
     """H at a middle node of every column, plus the sum of clip((x_c - q_t) / (q_(t+1) - q_t), 0, 1) (H_(t+1) - H_t).
 
     Ramps to the left of the middle run from -1 to 0, so that the sum is short for most rows; the outer ones go on, so
@@ -185,7 +185,7 @@ def _bends(graph: _Graph, rows: str, formula: Formula) -> str:
     return graph.node("Add", rises, numbers("middle_values", H[middle].sum(axis=0)))
 
 
-def _look_up(graph: _Graph, u: str, formula: Formula) -> str:
+def _look_up(graph: Graph, u: str, formula: Formula) -> str:
     """Cubics by Horner's rule, the coefficients gathered from the cell that is nearest to u."""
     n_tables, n_cells, _ = formula.table.shape
     low, high = -formula.middle, n_cells - 1 - formula.middle
@@ -207,7 +207,7 @@ def _look_up(graph: _Graph, u: str, formula: Formula) -> str:
     return z
 
 
-def _decision(graph: _Graph, z: str, head: Head) -> str:
+def _decision(graph: Graph, z: str, head: Head) -> str:
     """f (n_rows, n_outputs); of two classes the answers -f and f."""
     f = graph.node("MatMul", z, graph.constant("weights", head.weights))
     f = graph.node("Add", f, graph.constant("intercept", head.intercept))
@@ -216,7 +216,7 @@ def _decision(graph: _Graph, z: str, head: Head) -> str:
     return f
 
 
-def _follow_link(graph: _Graph, f: str, link: Link, dtype: np.dtype[Any], to: str) -> None:
+def _follow_link(graph: Graph, f: str, link: Link, dtype: np.dtype[Any], to: str) -> None:
     if link is Link.EXP:
         graph.node(
             "Exp",
@@ -243,23 +243,24 @@ def class_labels(classes: Array) -> Array:
 def _declare_answers(operator: Any) -> None:
     """skl2onnx's shapes of an estimator with one output."""
     n_answers = formula_of(operator.raw_operator, _dtype(operator)).n_answers
-    operator.outputs[0].type = _tensor_type(_dtype(operator))([None, n_answers])
+    operator.outputs[0].type = tensor_type(_dtype(operator))([None, n_answers])
 
 
 def _declare_classes(operator: Any) -> None:
     """skl2onnx's shapes of a classifier: labels, and a number for every class."""
     labels = class_labels(operator.raw_operator.classes_)
-    operator.outputs[0].type = _tensor_type(labels.dtype)([None])
-    operator.outputs[1].type = _tensor_type(_dtype(operator))([None, labels.size])
+    operator.outputs[0].type = tensor_type(labels.dtype)([None])
+    operator.outputs[1].type = tensor_type(_dtype(operator))([None, labels.size])
 
 
 def _dtype(operator: Any) -> np.dtype[Any]:
     """The precision of an operator: double where an input is, else single."""
-    double = _tensor_type(np.dtype(np.float64))
+    double = tensor_type(np.dtype(np.float64))
     return np.dtype(np.float64 if any(isinstance(v.type, double) for v in operator.inputs) else np.float32)
 
 
-def _tensor_type(dtype: np.dtype[Any]) -> Any:
+def tensor_type(dtype: np.dtype[Any]) -> Any:
+    """skl2onnx's type of numbers of a dtype; of strings for any other."""
     from skl2onnx.common import data_types
 
     names = {"f4": "FloatTensorType", "f8": "DoubleTensorType", "i8": "Int64TensorType"}
