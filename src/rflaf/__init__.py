@@ -8,6 +8,7 @@ RFLAFRegressor(n_components=30)
 from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from .export import to_c, to_onnx
 from .model import Activation, RandomFeatureModel
 from .persistence import load, save
 from .planning import WidthPlan, plan
@@ -29,4 +30,6 @@ __all__ = [
     "plan",
     "save",
     "theory",
+    "to_c",
+    "to_onnx",
 ]

@@ -44,6 +44,7 @@ from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss
 from .specification import FitSpec
 from .spectral import Density, resolve_density
+from .thumbnail import activation_figure
 from .training import FitResult, train
 
 Array = NDArray[Any]
@@ -260,6 +261,11 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _html_repr(self) -> str:
+        """scikit-learn's picture for notebooks, with what was learned below it."""
+        picture: str = super()._html_repr()
+        return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

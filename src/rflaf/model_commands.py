@@ -25,6 +25,7 @@ from rich.table import Table
 
 from .console import remark, show, working
 from .errors import InvalidParameterError, OutlierWarning
+from .export import to_c, to_onnx
 from .persistence import check_output, describe_file, load, replacing, save
 from .reading import read_chunks, read_table, write_chunks
 from .table_model import TableFit, TableModel, fit_table
@@ -173,17 +174,16 @@ def export(
 ) -> None:
     """Write the model of a file as ONNX, or as a C99 header without dependencies.
 
-    What is exported takes the encoded columns, which `rflaf inspect` lists in order.
+    ONNX takes the columns of the table, one input each; C takes a row of encoded columns, which its comment lists.
 
     Example:  rflaf export houses.rflaf --to c --out houses.h
     """
     _check_other(out, model)
-    estimator = _estimator_of(load(model))
-    exporting = _optional("export", f"export --to {to.value}")
+    fitted = load(model)
     if to is Language.ONNX:
-        exporting.to_onnx(estimator, out)
+        to_onnx(fitted, out)
     else:
-        exporting.to_c(estimator, out, name=name)
+        to_c(fitted, out, name=name)
     show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size} bytes"], as_json)
 
 
