@@ -200,6 +200,14 @@ def test_inspect_and_export_take_a_bare_estimator_but_predict_does_not(folder, t
     assert "must know the columns of its table; got 'a bare RFLAFRegressor'" in line
 
 
+@pytest.mark.parametrize(("language", "name"), [("onnx", "m.onnx"), ("c", "m.h")])
+def test_a_model_is_exported(folder, tmp_path, capsys, language, name):
+    printed = output(capsys, "export", folder / "houses.rflaf", "--to", language, "--out", tmp_path / name)
+    assert printed == f"{language}: {tmp_path / name}, {(tmp_path / name).stat().st_size} bytes\n"
+    if language == "c":
+        assert "void rflaf_predict(const float *x, float *out)" in (tmp_path / name).read_text()
+
+
 def spoilt(folder, tmp_path, **columns):
     path = tmp_path / "spoilt.csv"
     pd.read_csv(folder / "houses.csv", dtype=str).assign(**columns).to_csv(path, index=False)
