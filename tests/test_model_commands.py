@@ -208,6 +208,15 @@ def test_a_model_is_exported(folder, tmp_path, capsys, language, name):
         assert "void rflaf_predict(const float *x, float *out)" in (tmp_path / name).read_text()
 
 
+def test_a_report_is_written(folder, tmp_path, capsys):
+    pytest.importorskip("rflaf.report")
+    printed = output(
+        capsys, "report", folder / "houses.rflaf", "--data", folder / "sold.csv", "--out", tmp_path / "r.html"
+    )
+    assert printed == f"report: {tmp_path / 'r.html'}\n"
+    assert "price" in (tmp_path / "r.html").read_text()
+
+
 def spoilt(folder, tmp_path, **columns):
     path = tmp_path / "spoilt.csv"
     pd.read_csv(folder / "houses.csv", dtype=str).assign(**columns).to_csv(path, index=False)
@@ -319,7 +328,7 @@ def documented_commands():
     for page in pages:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.splitlines():
-                if re.match("rflaf (fit|predict|evaluate|inspect)", line):
+                if re.match("rflaf (fit|predict|evaluate|inspect|export)", line):
                     yield pytest.param(line, id=f"{page.name}: {line}")
 
 
