@@ -34,16 +34,17 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from .bases import Basis, make_basis
 from .bilinear import Search
-from .blocks import array_source
+from .blocks import ArraySource, array_source
 from .errors import InvalidParameterError, OutlierWarning
 from .executors import ThreadExecutor, resolve_n_jobs
-from .incremental import Seen, learn_more, remember
+from .incremental import Chunk, Seen, Terms, begin, carry_on
 from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss
 from .specification import FitSpec
 from .spectral import Density, resolve_density
+from .thumbnail import activation_figure
 from .training import FitResult, train
 
 Array = NDArray[Any]
@@ -52,6 +53,9 @@ _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the estimators share: arguments, fitting, and the features as a transformer."""
+
+    _terms: Terms
+    _seen: Seen | None
 
     def __init__(
         self,
@@ -74,6 +78,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -97,6 +102,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.max_iter = max_iter
         self.tol = tol
         self.tolerance = tolerance
+        self.half_life = half_life
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.memory = memory
@@ -144,12 +150,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         with _unchanged_on_error(self), _shown(self.verbose):
             yield
 
-    def _check_numbers(self, X: Any, y: Any) -> tuple[Any, Array]:
+    def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and numeric targets, validated."""
         X, y = validate_data(
             self, X, y,
             accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
-            ensure_min_samples=2,
+            ensure_min_samples=2 if reset else 1, reset=reset,
         )  # fmt: skip
         if sp.issparse(y):
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
@@ -159,6 +165,16 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         rng = _generator(self.random_state)
         with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
             return train(array_source(X, y, weight), spec, rng, executor)
+
+    def _carry_on(self, source: ArraySource, first: bool) -> None:
+        """Learn from a chunk of rows; a first one was fitted already."""
+        chunk = Chunk(source) if self.half_life is None else Chunk.fading(source, self.half_life)
+        with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
+            if first:
+                model, self._seen = begin(self.model_, self._terms, chunk, executor)
+            else:
+                model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
+        self._adopt(model)
 
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
@@ -212,6 +228,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _accept(self, result: FitResult, single_output: bool) -> None:
         self._single_output = single_output
+        self._terms, self._seen = result.terms, None
         self._adopt(result.model)
         self.loss_ = result.loss
         self.alpha_ = result.alpha
@@ -244,6 +261,11 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _html_repr(self) -> str:
+        """scikit-learn's picture for notebooks, with what was learned below it."""
+        picture: str = super()._html_repr()
+        return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -330,6 +352,9 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Relative fall of the objective that ends that search.
     tolerance : float, default=0.01
         How far above the lowest error on the path the width chosen by ``n_components="auto"`` may be.
+    half_life : float or None, default=None
+        For drifting data: in `partial_fit` a row weighs 2^(-k / half_life) once k rows have come after it. None forgets
+        nothing. `fit` weighs all rows alike.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
@@ -400,6 +425,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -424,6 +450,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
             max_iter=max_iter,
             tol=tol,
             tolerance=tolerance,
+            half_life=half_life,
             random_state=random_state,
             n_jobs=n_jobs,
             memory=memory,
@@ -440,6 +467,42 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
         return tags
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
+
+        Under the squared loss the sums of the last layer go on: after any chunks, also after `fit`, the model is the
+        ridge on all rows seen, with directions, activations and ridge as the first chunk set them. Make that one large.
+        Under other losses what earlier rows said is kept as their curvature around the solution (see
+        `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
+        With ``half_life`` rows fade as others come after them.
+        """
+        with self._fitting():
+            first = not hasattr(self, "model_")
+            spec = self._spec()
+            X, y = self._check_numbers(X, y, reset=first)
+            weight = _check_weight(sample_weight, X)
+            if first:
+                spec.loss.check(y)
+                result = self._train(X, y, weight, spec)
+                self._accept(result, single_output=np.ndim(y) == 1)
+            else:
+                self._check_more(y)
+            self._carry_on(array_source(X, y, weight), first)
+        if first:
+            self._warn(result)
+        return self
+
+    def _check_more(self, y: Array) -> None:
+        """Refuse targets that are not like those of the first rows."""
+        shape = () if self._single_output else (self.model_.n_outputs,)
+        if y.shape[1:] != shape:
+            raise InvalidParameterError(
+                f"y must have as many outputs as the first rows, shape {('n_samples', *shape)}",
+                y.shape,
+                "Call fit to begin anew.",
+            )
+        self.loss_.check_more(y)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
@@ -492,7 +555,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the rows; "balanced" makes all classes weigh the same.
     directions, sampling, activation, curves, basis, n_basis, pool_size, density, bandwidth, alpha, leverage_alpha,
-    leverage_rows, fit_intercept, max_iter, tol, tolerance, random_state, n_jobs, memory, verbose
+    leverage_rows, fit_intercept, max_iter, tol, tolerance, half_life, random_state, n_jobs, memory, verbose
         As in `RFLAFRegressor`; where alpha is a ridge, "auto" takes the one of lowest loss on rows held out.
 
     Attributes
@@ -539,6 +602,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -563,6 +627,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             max_iter=max_iter,
             tol=tol,
             tolerance=tolerance,
+            half_life=half_life,
             random_state=random_state,
             n_jobs=n_jobs,
             memory=memory,
@@ -570,10 +635,6 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         )
         self.loss = loss
         self.class_weight = class_weight
-
-    _seen: Seen | None
-    _ridge: float
-    _weight: float
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
@@ -607,18 +668,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             if first:
                 result = self._fit_labels(X, y, known, weight)
             targets, weight = self._targets(y), self._weighted(y, weight, X.dtype)
-            source = array_source(X, targets, weight)
-            with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
-                before = None if first else self._weight
-                seen = self._seen or remember(
-                    self.model_, source, self.loss_, self._ridge, self.fit_intercept, executor, before
-                )
-                if not first:
-                    model, seen, self.stop_reason_ = learn_more(
-                        self.model_, seen, source, self.loss_, self._ridge, self.fit_intercept, executor
-                    )
-                    self._adopt(model)
-            self._seen = seen
+            self._carry_on(array_source(X, targets, weight), first)
         if first:
             self._warn(result)
         return self
@@ -666,7 +716,6 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         spec.loss.check(targets)
         result = self._train(X, targets, weight, spec)
         self._accept(result, single_output=False)
-        self._ridge, self._weight, self._seen = result.ridge, result.weight, None
         return result
 
     def _loss(self) -> Loss:

@@ -88,6 +88,11 @@ _RULES: dict[str, Rule] = {
     "fit_intercept": (_is_flag, "must be True or False", "Use True."),
     "max_iter": (_is_count, _COUNT, "The default is 500."),
     "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
+    "half_life": (
+        lambda value: value is None or _is_positive(value),
+        "must be None or a number of rows above zero",
+        "None forgets nothing.",
+    ),
     "n_jobs": (
         lambda value: value is None or (_is_whole(value) and value != 0),
         "must be None or a whole number but zero",

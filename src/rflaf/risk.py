@@ -155,6 +155,10 @@ class Memory:
     slope: Array
     weight: float
 
+    def faded(self, factor: float) -> Memory:
+        """What rows say that count ``factor`` of what they did."""
+        return Memory(factor * self.A, self.centre, factor * self.slope, factor * self.weight)
+
     def value_and_slope(self, V: Array, b: Array) -> tuple[float, Array]:
         off = np.vstack([V, b]) - self.centre
         bent = np.einsum("oij,jo->io", self.A, off)

@@ -20,6 +20,7 @@ from .encoding import Streamed, read
 from .executors import Executor
 from .features import compile_features
 from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
+from .incremental import Terms
 from .leverage import Leverage, resample
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
@@ -56,8 +57,7 @@ class FitResult:
     model: RandomFeatureModel
     loss: Loss
     remedy: Remedy
-    ridge: float
-    weight: float
+    terms: Terms
     alpha: float
     bandwidth: float
     trace: Array
@@ -89,7 +89,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
     Under another loss than the squared one, lines 2 and 6 minimise that.
     """
-    source, moments = problem.source, problem.moments
+    source = problem.source
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     bandwidth, directions = draw_pool(problem, spec, rng)
     start, leverage, selection = None, None, None
@@ -141,8 +141,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        moments.y.weight,
+        _terms(problem, fitted, spec),
         alpha,
         bandwidth,
         trace,
@@ -203,8 +202,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        column.weight,
+        _terms(problem, fitted, spec),
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
@@ -213,6 +211,11 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         trials=tuple(trials),
         outliers=outliers,
     )
+
+
+def _terms(problem: Problem, fitted: Fitted, spec: FitSpec) -> Terms:
+    """What more rows are to be learned under."""
+    return Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, spec.intercept)
 
 
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
