@@ -26,6 +26,7 @@ _LEAST_EIGENVALUES = 8
 _CLIFF = 1e-6  # a fall by this factor from one eigenvalue to the next ends a finite rank
 _NUMERICAL_ZERO = 1e-10  # of the largest
 _RELIABLE = 0.25  # relative error up to which an eigenvalue tells about the decay
+_NOT_ZERO = 0.6  # likewise, up to which it tells that the rank is not lower
 _HARMONIC = 1.05  # t up to which a decay counts as harmonic; with its standard error
 
 
@@ -65,9 +66,11 @@ class KernelSpectrum:
 
     @property
     def decay(self) -> Decay:
-        """How the eigenvalues that are known well enough decay."""
-        zero = self.eigenvalues <= _NUMERICAL_ZERO * self.eigenvalues[0]
-        known = zero | (self.error <= _RELIABLE * self.eigenvalues)
+        """How the eigenvalues known well enough decay; a finite rank where the last one is no chance of the draw."""
+        whole = classify_decay(self.eigenvalues)
+        if whole.case == "finite rank" and self.error[whole.last - 1] <= _NOT_ZERO * self.eigenvalues[whole.last - 1]:
+            return whole
+        known = self.error <= _RELIABLE * self.eigenvalues
         n_known = known.size if known.all() else int(np.argmin(known))
         return classify_decay(self.eigenvalues[: max(n_known, _LEAST_EIGENVALUES)])
 
@@ -193,8 +196,8 @@ def _sampling_error(mu: Array, halves: tuple[Array, Array]) -> Array:
     difference may vanish by chance: the mean square of relative differences over a few neighbours does not.
     """
     one, other = (_padded(_eigenvalues(half), mu.size) for half in halves)
-    size = np.maximum(mu, _NUMERICAL_ZERO * mu[0] + np.finfo(float).tiny)
-    square = ((one - other) ** 2 / 4 + ((one + other) / 2 - mu) ** 2) / size**2
+    size = np.maximum(mu, _NUMERICAL_ZERO * mu[0]) if mu[0] > 0 else np.ones_like(mu)
+    square = ((one - other) / size) ** 2 / 4 + ((one + other) / (2 * size) - mu / size) ** 2
     window = np.ones(min(5, mu.size))
     return size * np.sqrt(np.convolve(square, window, "same") / np.convolve(np.ones(mu.size), window, "same"))
 
