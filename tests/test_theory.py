@@ -18,6 +18,7 @@ from rflaf.leverage import scores_from_equations
 from rflaf.normal_equations import NormalEquations
 from rflaf.theory import CASES, Growth, RiskBound
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 12)
 below_one = st.floats(0.01, 1.0)  # of the largest eigenvalue: where Assumption 2.3 holds
