@@ -134,9 +134,12 @@ class WidthPlan:
         ]
         if self.practice is not None:
             within = f"within {self.tolerance:.0%} of the lowest error"
+            path, selection = self.practice.path, self.practice.selection
+            plain = _of_at_most(path.best_width(self.tolerance), int(path.widths[-1]))
+            greedy = _of_at_most(selection.best_width(self.tolerance), selection.order.size)
             rows += [
-                ("enough, plain sampling", f"{self.enough_plain:,}", f"{within} on rows held out"),
-                ("enough, chosen greedily", f"{self.enough_greedy:,}", f"{within}, cross-validated"),
+                ("enough, plain sampling", plain, f"{within} on rows held out"),
+                ("enough, chosen greedily", greedy, f"{within}, cross-validated"),
                 (
                     "squared norm",
                     f"{self.practice.squared_norm:.3g}",
@@ -332,6 +335,11 @@ def _one_column_a_class(labels: Array) -> tuple[Array, Loss]:
     if classes.size < 2:
         raise InvalidParameterError("labels must be of two classes or more", classes.tolist(), "Check y.")
     return (at.astype(float), Logistic()) if classes.size == 2 else (np.eye(classes.size)[at], Softmax())
+
+
+def _of_at_most(width: int, widest: int) -> str:
+    """A width, which may not be enough where it is the widest that was tried."""
+    return f"{width:,} or more" if width == widest else f"{width:,}"
 
 
 def _bytes(size: int) -> str:
