@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -410,6 +411,12 @@ def test_a_rendered_table_has_a_line_a_cell(case):
     assert lines[1] == "| --- | --- | --- |"
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     assert cells == [list(row[:3]) for row in TABLES[case]]
+
+
+@each_case
+def test_the_page_on_the_width_shows_the_tables(case):
+    page = Path(__file__).parent.parent / "docs" / "width.md"
+    assert theory.render_growth_table(case) in page.read_text()
 
 
 def test_leverage_sampling_never_asks_for_a_higher_order_than_plain_sampling():
