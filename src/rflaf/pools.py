@@ -128,14 +128,21 @@ def enough_components(
     """
     sample = problem.proxy.sample(_GREEDY_ROWS, rng)
     table = read(sample, range(len(sample)), 1.0)
-    held_out = folds_of(table.X, _FOLDS) == 0
+    kept, held_out = _split(table.X)
     features = compile_pool(pool, activation, spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
         return sum_equations(part, features, executor)
 
-    return nested_errors(sums(~held_out), sums(held_out), width_grid(pool.n_components), spec.intercept)
+    return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), spec.intercept)
+
+
+def _split(X: Array) -> tuple[Array, Array]:
+    """Which rows to fit and which to hold out, by content; all are both where all are in one fold."""
+    folds = folds_of(X, _FOLDS)
+    held_out = folds == folds.min()
+    return (held_out if held_out.all() else ~held_out), held_out
 
 
 def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
