@@ -29,7 +29,16 @@ LAYERS = (
     ("final_fit", "pools"),
     ("training", "parameters"),
     ("estimators", "planning"),
-    ("plots", "datasets"),
+    ("inspection", "plots.style", "datasets"),
+    ("plots.activations", "plots.columns", "plots.components", "plots.predictions"),
+    ("plots",),
+    ("report.markup", "report.speed", "report.subject"),
+    ("report.charts", "report.pieces", "report.checks", "report.quality"),
+    ("report.evidence",),
+    ("report.mistakes", "report.columns", "report.components", "report.model_facts"),
+    ("report.scores",),
+    ("report.sections", "report.page"),
+    ("report",),
     ("demo", "study", "study.splines", "study.optimisers", "study.kernels"),
     ("study.protocols", "study.lemmas"),
     ("study.experiments", "study.runner", "study.summaries", "study.orders", "study.gains"),
@@ -38,7 +47,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-SURFACE = {"plots", "demo", "cli", "__main__"}  # may also import the package itself, for its version
+SURFACE = {"plots", "report", "demo", "cli", "__main__"}  # may also import the package itself, for its version
 
 KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_refine_kernels"}
 CORE_LIBRARIES = {"numpy", "scipy", "sklearn", "joblib", "numba", "llvmlite", "threadpoolctl"}
@@ -50,11 +59,11 @@ OWNERS = {  # a library -> the only modules that may import it
     "distributed": {"executors"},
     "typer": {"cli"},
     "rich": {"cli"},
-    "matplotlib": {"plots", "demo", "study.figures"},
+    "matplotlib": {"plots.style", "demo", "study.figures"},
     "pooch": {"datasets"},
     "tqdm": {"datasets"},
     "openpyxl": {"datasets"},
-    "lightgbm": {"study.protocols"},
+    "lightgbm": {"report.quality", "study.protocols"},
 }
 
 LAYER_OF = {module: number for number, layer in enumerate(LAYERS) for module in layer}
