@@ -266,10 +266,6 @@ def _load_table_model(path: Path) -> TableModel:
     return model
 
 
-def _estimator_of(model: Any) -> Any:
-    return model.estimator if isinstance(model, TableModel) else model
-
-
 def _predictions(model: TableModel, table: Any, probabilities: bool, std: bool) -> Any:
     """Predictions of a chunk as a table: the target, and what else was asked for."""
     pa = require_arrow()
