@@ -1,10 +1,12 @@
 """Exports answer what Python answers: ONNX under onnxruntime, C under gcc."""
 
 import ctypes
+import os
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -187,11 +189,25 @@ def test_c_answers_as_python(fitted, many, name, dtype, tmp_path):
         assert_same_labels(estimator.classes_[found[:, -1].astype(int)], estimator, many)
 
 
+@needs_gcc
+@pytest.mark.realdata
+@pytest.mark.skipif("RFLAF_DATA_DIR" not in os.environ, reason="RFLAF_DATA_DIR is not set")
+def test_both_exports_are_exact_on_skewed_columns_with_steep_curves(tmp_path):
+    data = np.loadtxt(Path(os.environ["RFLAF_DATA_DIR"], "protein", "CASP.csv"), delimiter=",", skiprows=1)
+    data = np.random.default_rng(0).permutation(data)[:16_000].astype(np.float32).astype(np.float64)
+    X, y = np.ascontiguousarray(data[:, 1:]), data[:, 0]
+    model = RFLAFRegressor(30, curves=True, random_state=0).fit(X[10_000:], y[10_000:])
+    wanted = answers(model, X[:10_000])
+    assert_close(run_onnx(to_onnx(model), {"X": X[:10_000].astype(np.float32)})[0], wanted, 1e-5)
+    assert_close(compile_c(tmp_path, to_c(model, name="model"), np.float32)(X[:10_000]), wanted, 1e-5)
+
+
 def test_a_column_far_from_zero_keeps_the_digits_that_python_loses_in_single_precision(fitted, many):
-    estimator, wanted = fitted["per component"], answers(fitted["per component"], many)
-    in_python = np.max(np.abs(answers(estimator, many.astype(np.float32)) - wanted)) / wanted.std()
-    assert in_python > 1e-4
-    assert_close(evaluate(formula_of(estimator, np.float32), many), wanted, 1e-5)
+    for name in ("per component", "refined, curves"):
+        estimator, wanted = fitted[name], answers(fitted[name], many)
+        in_python = np.max(np.abs(answers(estimator, many.astype(np.float32)) - wanted) / wanted.std(axis=0))
+        assert in_python > 1e-4
+        assert_close(evaluate(formula_of(estimator, np.float32), many), wanted, 1e-5)
 
 
 @each_name

@@ -120,13 +120,12 @@ def _arrays(formula: Formula, real: str) -> list[str]:
     lines = []
     if formula.linear.size:
         lines += _array("int", "linear", formula.linear)
+        lines += _array(real, "centre", formula.centre[formula.linear])
         lines += _array(real, "W", formula.W)
-    if formula.linear.size or formula.columns.size:
-        lines += _array(real, "centre", formula.centre)
     if formula.columns.size:
         lines += _array("int", "column", formula.columns)
         lines += _array("int", "start", formula.start)
-        for name in ("nodes", "gaps", "H"):
+        for name in ("nodes", "rest", "gaps", "H"):
             lines += _array(real, name, getattr(formula, name))
     lines += _array(real, "bias", formula.bias)
     lines += _array(real, "table", formula.table.reshape(-1, 4))
@@ -148,26 +147,28 @@ def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
     if formula.linear.size:
         lines += [
             f"for (int c = 0; c < {formula.linear.size}; c++) {{",
-            f"    const {real} value = x[linear[c]] - centre[linear[c]];",
+            f"    const {real} value = x[linear[c]] - centre[c];",
             f"    for (m = 0; m < {S}; m++)",
             "        u[m] += value * W[c][m];",
             "}",
         ]
     if formula.columns.size:
-        far = _number(FARTHEST, real)
+        far, zero, one = (_number(value, real) for value in (FARTHEST, 0, 1))
         lines += [
             f"for (int c = 0; c < {formula.columns.size}; c++) {{",
-            f"    const {real} value = x[column[c]] - centre[column[c]];",
-            "    int k = start[c], top = start[c + 1] - 2;",
+            f"    const {real} value = x[column[c]];",
+            "    const int first = start[c], last = start[c + 1] - 2;",
+            "    int k = first, top = last;",
             "    while (k < top) { /* the last node at or below the value */",
             "        const int middle = k + (top - k + 1) / 2;",
-            "        if (value >= nodes[middle])",
+            "        if (value - nodes[middle] >= rest[middle])",
             "            k = middle;",
             "        else",
             "            top = middle - 1;",
             "    }",
-            f"    {real} share = (value - nodes[k]) * gaps[k];",
-            f"    share = share > -{far} ? (share < {far} ? share : {far}) : -{far};",
+            f"    const {real} low = k == first ? -{far} : {zero}, high = k == last ? {far} : {one};",
+            f"    {real} share = (value - nodes[k] - rest[k]) * gaps[k];",
+            "    share = share > low ? (share < high ? share : high) : low;",
             f"    for (m = 0; m < {S}; m++)",
             "        u[m] += H[k][m] + share * (H[k + 1][m] - H[k][m]);",
             "}",

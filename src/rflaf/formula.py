@@ -7,8 +7,8 @@
 
 Nothing here is fitted or approximated: the arrays are those the compiled loops run on, moved so that they also hold in
 single precision. Rows are taken from a centre first, since a column of large mean and small spread would lose its
-digits in a product with the directions; that difference is exact near the centre. For the same reason u counts cells
-from the middle of the table, near which most rows are.
+digits in a product with the directions; that difference is exact near the centre. For the same reason nodes are kept in
+two parts, and u counts cells from the middle of the table, near which most rows are.
 """
 
 from __future__ import annotations
@@ -76,11 +76,13 @@ class Formula:
 
     Attributes
     ----------
-    centre : (n_features,)
+    centre : (n_features,), zero where a column bends
     linear : (L,), numbers of the columns that are straight; W : (L, S)
     columns : (C,), those that bend; start : (C + 1,), where the nodes of each begin
-    nodes, gaps : (T,), from the centre; one over the distance from a node to the next, zero for the last of a column
-    H : (T, S), values at the nodes; the outer ones only say where the line beyond the others leads
+    nodes, rest : (T,), a node is the sum of both: a difference of two close numbers is exact, what rounding took is not
+    gaps : (T,), one over the distance from a node to the next, zero for the last of a column
+    H : (T, S), values at the nodes, zero at the middle one of every column; the outer ones only say where the line
+        beyond the others leads
     bias : (S,)
     table : (1 or S, n_cells, 4), powers about the middle of each cell; ``middle`` is the cell centred on u = 0
     importance : (S,), factors of the features where these are what is asked for
@@ -93,6 +95,7 @@ class Formula:
     columns: Array
     start: Array
     nodes: Array
+    rest: Array
     gaps: Array
     H: Array
     bias: Array
@@ -187,21 +190,22 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
         linear = np.flatnonzero(compiled.W.any(axis=1))
         W, bias, table = compiled.W[linear], compiled.offset, compiled.table
         columns, start, nodes, H = np.zeros(0, np.intp), np.zeros(1, np.intp), np.zeros(0), np.zeros((0, bias.size))
-    bias = bias - pieces.n_cells // 2
+    middle = H[(start[:-1] + start[1:] - 1) // 2]
+    H = H - np.repeat(middle, np.diff(start), axis=0)
+    bias = bias + middle.sum(axis=0) - pieces.n_cells // 2
     centre = np.zeros(model.n_features)
     centre[linear] = _centre(W, -bias)
     parts = [nodes[i:j] for i, j in pairwise(start)]
-    centre[columns] = [(part[0] + part[-1]) / 2 for part in parts]
     centre = centre.astype(dtype).astype(np.float64)  # what is taken off is exactly what is folded in
     gaps = np.concatenate([np.zeros(0, dtype), *(one_over_gaps(part, dtype) for part in parts)])
-    nodes = nodes - np.repeat(centre[columns], np.diff(start))
+    rest = nodes - nodes.astype(dtype)
     bias = bias + centre[linear] @ W
     importance = model.directions.importance
-    rounded = (np.ascontiguousarray(part, dtype) for part in (centre, W, nodes, gaps, H, bias, table, importance))
-    centre, W, nodes, gaps, H, bias, table, importance = rounded
+    arrays = (centre, W, nodes, rest, gaps, H, bias, table, importance)
+    centre, W, nodes, rest, gaps, H, bias, table, importance = (np.ascontiguousarray(part, dtype) for part in arrays)
     if head is not None:
         head = Head(head.weights.astype(dtype), head.intercept.astype(dtype), head.link, head.classes)
-    return Formula(centre, linear, W, columns, start, nodes, gaps, H, bias, table, importance, head)
+    return Formula(centre, linear, W, columns, start, nodes, rest, gaps, H, bias, table, importance, head)
 
 
 def _centre(W: Array, target: Array) -> Array:
@@ -223,15 +227,16 @@ def evaluate(formula: Formula, X: Array) -> Array:
     u = formula.bias + rows[:, formula.linear] @ formula.W
     for c, column in enumerate(formula.columns):
         at = slice(formula.start[c], formula.start[c + 1])
-        u = u + _interpolate(rows[:, column], formula.nodes[at], formula.gaps[at], formula.H[at])
+        u = u + _interpolate(rows[:, column], formula.nodes[at], formula.rest[at], formula.gaps[at], formula.H[at])
     z = _look_up(u, formula)
     return z * formula.importance if formula.head is None else _answer(z, formula.head)
 
 
-def _interpolate(x: Array, nodes: Array, gaps: Array, H: Array) -> Array:
-    k = np.searchsorted(nodes[1:-1], x, side="right")
-    f = np.clip((x - nodes[k]) * gaps[k], -FARTHEST, FARTHEST)[:, None]
-    return (1 - f) * H[k] + f * H[k + 1]
+def _interpolate(x: Array, nodes: Array, rest: Array, gaps: Array, H: Array) -> Array:
+    k = np.sum(x[:, None] - nodes[1:-1] >= rest[1:-1], axis=1)
+    low, high = np.where(k == 0, -FARTHEST, 0), np.where(k == nodes.size - 2, FARTHEST, 1)
+    share = np.clip((x - nodes[k] - rest[k]) * gaps[k], low, high).astype(H.dtype)[:, None]
+    return (1 - share) * H[k] + share * H[k + 1]
 
 
 def _look_up(u: Array, formula: Formula) -> Array:

@@ -158,10 +158,9 @@ def _features(graph: Graph, rows: str, formula: Formula) -> str:
 
 
 def _bends(graph: Graph, rows: str, formula: Formula) -> str:
-    """H at a middle node of every column, plus the sum of clip((x_c - q_t) / (q_(t+1) - q_t), 0, 1) (H_(t+1) - H_t).
+    """The sum of clip((x_c - q_t) / (q_(t+1) - q_t), 0, 1) (H_(t+1) - H_t) over the ramps of all columns that bend.
 
-    Ramps to the left of the middle run from -1 to 0, so that the sum is short for most rows; the outer ones go on, so
-    that lines do.
+    Ramps to the left of the middle node, where H is zero, run from -1 to 0; the outer ones go on, so that lines do.
     """
     first, last = formula.start[:-1], formula.start[1:] - 1
     middle = (first + last) // 2
@@ -177,12 +176,12 @@ def _bends(graph: Graph, rows: str, formula: Formula) -> str:
 
     x = graph.node("Gather", rows, graph.constant("ramp_column", column), axis=1)
     share = graph.node("Sub", x, numbers("ramp_origin", formula.nodes[ramps + left]))
+    share = graph.node("Sub", share, numbers("ramp_origin_rest", formula.rest[ramps + left]))
     share = graph.node("Mul", share, numbers("ramp_slope", formula.gaps[ramps]))
     share = graph.node("Max", share, numbers("ramp_low", low))
     share = graph.node("Min", share, numbers("ramp_high", high))
     H = formula.H.astype(np.float64)
-    rises = graph.node("MatMul", share, numbers("rises", H[ramps + 1] - H[ramps]))
-    return graph.node("Add", rises, numbers("middle_values", H[middle].sum(axis=0)))
+    return graph.node("MatMul", share, numbers("rises", H[ramps + 1] - H[ramps]))
 
 
 def _look_up(graph: Graph, u: str, formula: Formula) -> str:
