@@ -36,3 +36,14 @@ class MemoryBudgetError(InvalidParameterError):
 
 class OutlierWarning(UserWarning):
     """Some targets were taken for outliers and weigh less in the fit."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster that held the rows was lost before the work was done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the cluster was lost: {reason}. Connect a new client, persist the rows again and try again.")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ClusterError], tuple[str]]:
+        return type(self), (self.reason,)

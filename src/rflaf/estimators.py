@@ -30,13 +30,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
 from .bases import Basis, make_basis
 from .bilinear import Search
-from .blocks import ArraySource, array_source
+from .blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
+from .clusters import by_partition, collect, executor_for, is_collection
 from .errors import InvalidParameterError, OutlierWarning
-from .executors import ThreadExecutor, resolve_n_jobs
+from .executors import resolve_n_jobs
 from .incremental import Chunk, Seen, Terms, begin, carry_on
 from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
@@ -131,15 +138,16 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
 
+        Dask arrays and frames are summed where they live (see `rflaf.clusters`).
+
         ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
         repeated rows; refined ones meet in other mini-batches then.
         """
         with self._fitting():
             spec = self._spec()
-            X, y = self._check_numbers(X, y)
-            spec.loss.check(y)
-            result = self._train(X, y, _check_weight(sample_weight, X), spec)
-            self._accept(result, single_output=np.ndim(y) == 1)
+            source, single_output = self._rows(X, y, sample_weight, spec.loss)
+            result = self._train(source, spec)
+            self._accept(result, single_output)
         self._warn(result)
         return self
 
@@ -148,6 +156,21 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails."""
         with _unchanged_on_error(self), _shown(self.verbose):
             yield
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True) -> tuple[BlockSource, bool]:
+        """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
+        if is_collection(X):
+            table = collect(X, y, sample_weight)
+            self._check_columns(table.meta, reset)
+            return table.numbers(loss), table.single_output
+        X, y = self._check_numbers(X, y, reset)
+        (loss.check if reset else loss.check_more)(y)
+        return array_source(X, y, _check_weight(sample_weight, X)), np.ndim(y) == 1
+
+    def _check_columns(self, table: Any, reset: bool) -> None:
+        """Names and number of the columns of a table that need not have any rows."""
+        _check_feature_names(self, table, reset=reset)
+        _check_n_features(self, table, reset=reset)
 
     def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and numeric targets, validated."""
@@ -160,15 +183,23 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
         return X, y
 
-    def _train(self, X: Any, y: Array, weight: Array | None, spec: FitSpec) -> FitResult:
+    def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
         rng = _generator(self.random_state)
-        with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
-            return train(array_source(X, y, weight), spec, rng, executor)
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
+            return train(source, spec, rng, executor)
 
-    def _carry_on(self, source: ArraySource, first: bool) -> None:
+    def _carry_on(self, source: BlockSource, first: bool) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
-        chunk = Chunk(source) if self.half_life is None else Chunk.fading(source, self.half_life)
-        with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
+        chunk = Chunk(source)
+        if self.half_life is not None:
+            if not isinstance(source, ArraySource):
+                raise InvalidParameterError(
+                    "rows that fade must be in memory, where their order is known",
+                    type(source).__name__,
+                    "Pass arrays, or leave half_life at None.",
+                )
+            chunk = Chunk.fading(source, self.half_life)
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
             if first:
                 model, self._seen = begin(self.model_, self._terms, chunk, executor)
             else:
@@ -181,6 +212,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
+    @by_partition
     def transform(self, X: Any) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
         X = self._check_rows(X)
@@ -473,30 +505,26 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         with self._fitting():
             first = not hasattr(self, "model_")
             spec = self._spec()
-            X, y = self._check_numbers(X, y, reset=first)
-            weight = _check_weight(sample_weight, X)
+            source, single_output = self._rows(X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
-                spec.loss.check(y)
-                result = self._train(X, y, weight, spec)
-                self._accept(result, single_output=np.ndim(y) == 1)
+                result = self._train(source, spec)
+                self._accept(result, single_output)
             else:
-                self._check_more(y)
-            self._carry_on(array_source(X, y, weight), first)
+                self._check_outputs(source.n_outputs, single_output)
+            self._carry_on(source, first)
         if first:
             self._warn(result)
         return self
 
-    def _check_more(self, y: Array) -> None:
-        """Refuse targets that are not like those of the first rows."""
-        shape = () if self._single_output else (self.model_.n_outputs,)
-        if y.shape[1:] != shape:
+    def _check_outputs(self, n_outputs: int, single_output: bool) -> None:
+        """Refuse targets that are not shaped like those of the first rows."""
+        if (n_outputs, single_output) != (self.model_.n_outputs, self._single_output):
+            shape = "(n_samples,)" if self._single_output else f"(n_samples, {self.model_.n_outputs})"
             raise InvalidParameterError(
-                f"y must have as many outputs as the first rows, shape {('n_samples', *shape)}",
-                y.shape,
-                "Call fit to begin anew.",
+                f"y must have as many outputs as the first rows, shape {shape}", n_outputs, "Call fit to begin anew."
             )
-        self.loss_.check_more(y)
 
+    @by_partition
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
 
@@ -636,8 +664,9 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         """
         with self._fitting():
             self._check_weights_of_classes(("balanced",))
-            X, y = self._check_labels(X, y)
-            result = self._fit_labels(X, y, np.unique(y), _check_weight(sample_weight, X))
+            labels, found, weights = self._labels(X, y, sample_weight)
+            self.classes_ = found
+            result = self._fit_labels(labels, found, weights)
         self._warn(result)
         return self
 
@@ -655,29 +684,31 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             self._check_weights_of_classes(())
             first = not hasattr(self, "model_")
             known = self._known_classes(classes, first)
-            X, y = self._check_labels(X, y, reset=first)
-            weight = _check_weight(sample_weight, X)
-            _refuse_others(y, known)
+            labels, found, weights = self._labels(X, y, sample_weight, reset=first)
+            _refuse_others(found, known)
+            self.classes_ = known
             if first:
-                result = self._fit_labels(X, y, known, weight)
-            targets, weight = self._targets(y), self._weighted(y, weight, X.dtype)
-            self._carry_on(array_source(X, targets, weight), first)
+                result = self._fit_labels(labels, found, weights)
+            self._carry_on(self._targets(labels, found, weights), first)
         if first:
             self._warn(result)
         return self
 
+    @by_partition
     def decision_function(self, X: Any) -> Array:
         """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes)."""
         X = self._check_rows(X)
         f = self.model_.decision(X, self.n_jobs)
         return f[:, 0] if f.shape[1] == 1 else f
 
+    @by_partition
     def predict(self, X: Any) -> Array:
         """The most likely label of every row of ``X``, (n_samples,)."""
         f = self.decision_function(X)
         return self.classes_[(f > 0).astype(int) if f.ndim == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
+    @by_partition
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
         X = self._check_rows(X)
@@ -685,6 +716,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
 
     @available_if(_gives_probabilities)
+    @by_partition
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
         X = self._check_rows(X)
@@ -696,20 +728,38 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         tags.target_tags.multi_output = False
         return tags
 
-    def _fit_labels(self, X: Any, y: Array, classes: Array, weight: Array | None) -> FitResult:
-        self.classes_ = classes
-        spec, targets, weight = self._spec(), self._targets(y), self._weighted(y, weight, X.dtype)
-        present = np.unique(y if weight is None else y[weight > 0])
+    def _labels(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[BlockSource, Array, Array]:
+        """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
+        if is_collection(X):
+            table = collect(X, y, sample_weight)
+            self._check_columns(table.meta, reset)
+            return table.labels()
+        X, y = self._check_labels(X, y, reset)
+        weight = _check_weight(sample_weight, X)
+        found, at = np.unique(y, return_inverse=True)
+        return ArraySource(X, y[:, None], weight), found, np.bincount(at, weight, found.size)
+
+    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
+        """Fit to rows of ``classes_``, of which those found have weights."""
+        spec, present = self._spec(), found[weights > 0]
         if present.size < 2:
             raise InvalidParameterError(
                 "labels must be of at least two classes",
                 f"{present.size} class: {present.tolist()}",
                 "There is nothing to tell apart.",
             )
-        spec.loss.check(targets)
-        result = self._train(X, targets, weight, spec)
+        spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
+        result = self._train(self._targets(labels, found, weights), spec)
         self._accept(result, single_output=False)
         return result
+
+    def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
+        """Rows with zeros and ones for targets, weighted by class; arrays are encoded at once."""
+        view = LabelTargets(labels, self.classes_, self._weight_of_classes(found[weights > 0], weights[weights > 0]))
+        if not isinstance(labels, ArraySource):
+            return view
+        whole = view.seen(Block(labels.X, labels.y, labels.weight))
+        return array_source(whole.X, whole.y, whole.weight)
 
     def _loss(self) -> Loss:
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
@@ -722,21 +772,15 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             )
         return resolve_loss(self.loss, named, self.directions == "refined")
 
-    def _targets(self, y: Array) -> Array:
-        """Zeros and ones, (n_samples, 1) for two classes, else (n_samples, n_classes)."""
-        at = np.searchsorted(self.classes_, y)
-        return at[:, None].astype(float) if self.classes_.size == 2 else np.eye(self.classes_.size)[at]
-
-    def _weighted(self, y: Array, weight: Array | None, dtype: Any) -> Array | None:
-        """Weights of the rows, those of their classes multiplied in."""
+    def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
+        """By which the rows of every class are multiplied, (n_classes,), where some have the weights given."""
         if self.class_weight is None:
-            return weight
-        by_row = np.ones(y.size) if weight is None else weight.astype(np.float64)
-        present = np.unique(y[by_row > 0])
-        by_class = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=by_row)
+            return None
         factor = np.ones(self.classes_.size)
-        factor[np.searchsorted(self.classes_, present)] = by_class
-        return (by_row * factor[np.searchsorted(self.classes_, y)]).astype(dtype)
+        factor[np.searchsorted(self.classes_, present)] = compute_class_weight(
+            self.class_weight, classes=present, y=present, sample_weight=weights
+        )
+        return factor
 
     def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and labels, validated."""

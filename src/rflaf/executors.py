@@ -49,7 +49,9 @@ class Executor(Protocol):
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total: ...
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> list[Any]: ...
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
+        """A list, or items that stay where those given live."""
+        ...
 
 
 class SingleThreadedBLAS:
