@@ -36,3 +36,7 @@ class MemoryBudgetError(InvalidParameterError):
 
 class OutlierWarning(UserWarning):
     """Some targets were taken for outliers and weigh less in the fit."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint can no longer be written; the fit goes on without."""

@@ -97,9 +97,9 @@ def sampled_leverage_scores(
     The kernel normalised by the number of rows is estimated from the sample. The scores of its two halves differ by
     twice the standard error of the scores of the whole, which is what ``relative_error`` reports.
     """
-    sample = source.sample(n_rows, rng)
-    if sample.n_samples == source.n_samples:
+    if n_rows >= source.n_samples:
         return leverage_scores(source, pool, lam, executor)
+    sample = source.sample(n_rows, rng)
     halves = executor.reduce(sample, lambda block, scratch: _halve(block, pool, scratch))
     both = halves.even + halves.odd
     if lam is None:  # that of the whole table

@@ -86,6 +86,10 @@ class Loss:
     def check(self, y: Array) -> None:
         """Refuse targets the loss is not made for."""
 
+    def check_more(self, y: Array) -> None:
+        """Refuse targets of rows that come later; they need not be enough for a fit of their own."""
+        self.check(y)
+
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         """How to scale a problem whose targets have that mean and standard deviation (n_outputs,): not at all."""
         return same_units(mean.size)
@@ -359,11 +363,14 @@ class Poisson(Loss):
     def mean(self, f: Array) -> Array:
         return np.exp(np.minimum(f, _HIGHEST_LOGARITHM))
 
-    def check(self, y: Array) -> None:
+    def check_more(self, y: Array) -> None:
         if (y < 0).any():
             raise InvalidParameterError(
                 "counts must not be negative", float(y.min()), "Use another loss for such targets."
             )
+
+    def check(self, y: Array) -> None:
+        self.check_more(y)
         if not (y.sum(axis=0) > 0).all():
             raise InvalidParameterError("some counts must be above zero", "zeros only", "There is nothing to fit.")
 

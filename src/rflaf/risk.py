@@ -109,11 +109,13 @@ class KeptRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Reweighted:
-    """Rows with other weights."""
+class OneFold:
+    """Rows of which those of one fold weigh nothing, or only those anything; ``folds`` are the folds of every block."""
 
     rows: Rows
-    weights: Sequence[Array]
+    folds: Sequence[Array]
+    fold: int
+    held_out: bool
 
     @property
     def n_outputs(self) -> int:
@@ -123,7 +125,9 @@ class Reweighted:
         return len(self.rows)
 
     def block(self, index: int, scratch: Scratch) -> Block:
-        return replace(self.rows.block(index, scratch), weight=self.weights[index])
+        block = self.rows.block(index, scratch)
+        weighs = (self.folds[index] == self.fold) == self.held_out
+        return replace(block, weight=weighs * (1.0 if block.weight is None else block.weight))
 
 
 @dataclass(slots=True)
@@ -189,7 +193,7 @@ class Risk:
         equations = sum_equations(source, features, executor).scale(importance)
         made = MadeRows(source, features, importance)
         rows: Rows = made
-        if made.size <= (memory or _KEPT_MEMORY):
+        if made.size <= (_KEPT_MEMORY if memory is None else memory):
             rows = KeptRows(executor.map(range(len(made)), lambda i: made.block(i, Scratch())))
         return cls(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
 
@@ -526,8 +530,8 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
     in turn. From the middle of the grid the walk goes where the loss falls, each solution the start of the next.
     """
-    folds = risk.executor.map(source, lambda block: folds_of(block.X, _FOLDS))
-    parts = [part for part in (_split(risk, source, folds, fold) for fold in range(_FOLDS)) if part is not None]
+    folds, weights = _fold_weights(risk, source)
+    parts = [_split(risk, folds, weights, fold) for fold in range(_FOLDS) if 0 < weights[fold] < weights.sum()]
     parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
     if not parts:
         return float(ridges[0])
@@ -556,21 +560,21 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     return float(ridges[np.argmax(errors <= errors.min() * (1 + _AS_GOOD))])
 
 
-def _split(risk: Risk, source: BlockSource, folds: list[Array], fold: int) -> tuple[Risk, Risk] | None:
-    """The problem on all folds but one, and that one; None where either has no rows."""
+def _fold_weights(risk: Risk, source: BlockSource) -> tuple[list[Array], Array]:
+    """The fold of every row, a byte each, block by block, and the weight of every fold."""
 
-    def weights(index: int) -> tuple[Array, Array]:
-        block = source[index]
-        w = np.ones(block.n_rows) if block.weight is None else block.weight
-        inside = folds[index] == fold
-        return np.where(inside, 0.0, w), np.where(inside, w, 0.0)
+    def folds_of_rows(block: Block) -> tuple[Array, Array]:
+        folds = folds_of(block.X, _FOLDS).astype(np.uint8)
+        return folds, np.bincount(folds, block.weight, _FOLDS).astype(np.float64)
 
-    pairs = risk.executor.map(range(len(source)), weights)
-    kept, held_out = ([pair[side] for pair in pairs] for side in (0, 1))
-    total = [float(sum(w.sum() for w in part)) for part in (kept, held_out)]
-    if min(total) <= 0:
-        return None
+    found = risk.executor.map(source, folds_of_rows)
+    return [folds for folds, _ in found], np.sum([weight for _, weight in found], axis=0)
+
+
+def _split(risk: Risk, folds: list[Array], weights: Array, fold: int) -> tuple[Risk, Risk]:
+    """The problem on all folds but one, and that one."""
+    held_out = float(weights[fold])
     return (
-        replace(risk, rows=Reweighted(risk.rows, kept), weight=total[0]),
-        replace(risk, rows=Reweighted(risk.rows, held_out), weight=total[1]),
+        replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
+        replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
     )
