@@ -20,13 +20,16 @@ PACKAGE = Path(rflaf.__file__).parent
 # A module may import from the lines above its own, never from its own or from below.
 LAYERS = (
     ("errors", "outcomes", "folds", "_vectors"),
+    ("tables",),
+    ("reading",),
     ("bases", "spectral", "curves", "blocks", "_kernels", "_curve_kernels", "_loss_kernels"),
     ("executors", "normal_equations", "losses", "_refine_kernels"),
-    ("scaling", "features", "selection", "encoding", "clusters"),
+    ("scaling", "features", "selection", "encoding", "files", "checkpoint", "progress"),
+    ("clusters",),
     ("problem", "risk", "leverage", "last_layer", "convex", "refine"),
     ("bilinear", "recipes", "model"),
     ("specification", "incremental"),
-    ("final_fit",),
+    ("final_fit", "budget", "inputs"),
     ("training", "parameters"),
     ("estimators",),
     ("plots",),
@@ -46,8 +49,10 @@ OWNERS = {  # a library -> the only modules that may import it
     "distributed": {"clusters"},
     "cloudpickle": {"clusters"},
     "typer": {"cli"},
-    "rich": {"cli"},
+    "rich": {"cli", "progress"},
     "matplotlib": {"plots", "demo"},
+    "pyarrow": {"tables", "reading", "files"},
+    "safetensors": {"persistence"},
 }
 
 LAYER_OF = {module: number for number, layer in enumerate(LAYERS) for module in layer}

@@ -3,7 +3,8 @@
 Every sum the method needs runs over rows, so data are a sequence of `Block` and nothing else. A source
 knows its size, gives block i, and draws a row sample; arrays, memory maps and SciPy sparse matrices are
 served here, files in `rflaf.files`, Dask collections in `rflaf.clusters`. How many rows a block has is a pure
-function of a memory budget, and never of the number of threads, so that the number of threads cannot change a model.
+function of a memory budget (`rflaf.budget`), and never of the number of threads, so that the number of threads cannot
+change a model.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .errors import MemoryBudgetError
-
 Array = NDArray[Any]
-MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
-_LEAST_ROWS = 64
+MOST_ROWS = 2048  # of a block: larger ones leave the second-level cache and gain nothing
+LEAST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +226,23 @@ class StandardisedTargets(SourceView):
         return Block(block.X, self.transformed(block.y).astype(self.dtype, copy=False), block.weight)
 
 
+class TargetRule(Protocol):
+    """What a loss asks of targets."""
+
+    def check_more(self, y: Array) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTargets(SourceView):
+    """A source whose targets are held against a rule as they are read."""
+
+    rule: TargetRule
+
+    def seen(self, block: Block) -> Block:
+        self.rule.check_more(block.y)
+        return block
+
+
 @dataclass(frozen=True, slots=True)
 class LabelTargets(SourceView):
     """A source of labels, one a row, with zeros and ones for targets: one output for two classes, else one a class.
@@ -264,22 +280,6 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-def plan_rows(memory: int, row_bytes: int, fixed_bytes: int = 0) -> int:
-    """Rows of a block such that ``fixed_bytes + rows * row_bytes <= memory``, at most 2,048.
-
-    >>> plan_rows(memory=2**20, row_bytes=1024, fixed_bytes=2**19)
-    512
-    """
-    rows = (memory - fixed_bytes) // row_bytes
-    if rows < _LEAST_ROWS:
-        raise MemoryBudgetError(
-            f"memory must hold {_LEAST_ROWS} rows of {row_bytes} bytes and sums of {fixed_bytes} bytes",
-            memory,
-            f"Allow at least {fixed_bytes + _LEAST_ROWS * row_bytes} bytes or lower n_components or pool_size.",
-        )
-    return int(min(rows, MOST_ROWS))
 
 
 class Scratch:

@@ -21,16 +21,16 @@ from functools import wraps
 from itertools import accumulate
 from types import TracebackType
 from typing import Any, Self
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from .blocks import MOST_ROWS, ArraySource, Block, Parts, Scratch, array_source, parts_of
+from .blocks import MOST_ROWS, ArraySource, Block, BlockSource, Parts, Scratch, SourceView, array_source, parts_of
 from .errors import ClusterError, InvalidParameterError, MissingExtraError
-from .executors import Item, Items, SingleThreadedBLAS, ThreadExecutor, Total
-from .losses import Loss
+from .executors import Item, Items, SingleThreadedBLAS, State, ThreadExecutor, Total
 
 Array = NDArray[Any]
 _FAN_IN = 4  # sums that are added at a time
@@ -46,6 +46,14 @@ def is_collection(X: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class Handle:
+    """What a cluster finds a value by: a graph, and keys of it, in lists where they belong together."""
+
+    graph: dict[Any, Any] = field(repr=False)
+    keys: Any
+
+
+@dataclass(frozen=True)
 class Cluster:
     """The scheduler that is active when a fit begins: a client of a cluster, threads, processes, or none."""
 
@@ -53,7 +61,8 @@ class Cluster:
 
     @classmethod
     def current(cls) -> Cluster:
-        return cls(_dask().base.get_scheduler())
+        dask = _dask()
+        return cls(dask.base.get_scheduler() or dask.threaded.get)
 
     @property
     def client(self) -> Any:
@@ -61,15 +70,17 @@ class Cluster:
         owner = getattr(self.get, "__self__", None)
         return owner if hasattr(owner, "persist") else None
 
-    def compute(self, tasks: Sequence[Any]) -> list[Any]:
-        """The results of delayed tasks, in order."""
+    def compute(self, graph: dict[Any, Any], keys: Sequence[Any]) -> list[Any]:
+        """The values of some keys of a graph, in order."""
         with self._watched():
-            return list(_dask().compute(*tasks, scheduler=self.get))
+            return list(self.get(graph, list(keys)))
 
-    def persist(self, tasks: Sequence[Any]) -> list[Any]:
-        """The tasks with their results kept where they were made."""
+    def persist(self, graph: dict[Any, Any], keys: Sequence[Any]) -> list[Handle]:
+        """The same values kept where they were made."""
         with self._watched():
-            return list(_dask().persist(*tasks, scheduler=self.get))
+            elsewhere = {} if self.client is None else {"sync": False}
+            kept = dict(zip(keys, self.get(graph, list(keys), **elsewhere), strict=True))
+        return [Handle(kept, key) for key in keys]
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -79,7 +90,7 @@ class Cluster:
             yield
             return
         if client.status != "running":
-            raise ClusterError(f"the client of the cluster is {client.status}")
+            raise ClusterError(f"its client is {client.status}")
         from concurrent.futures import CancelledError
 
         from distributed.scheduler import KilledWorker
@@ -90,16 +101,25 @@ class Cluster:
             raise ClusterError(f"{type(error).__name__}: {error}") from error
         except Exception as error:
             if client.status != "running":
-                raise ClusterError(f"the client of the cluster is {client.status}") from error
+                raise ClusterError(f"its client is {client.status}") from error
             raise
 
 
 class DaskExecutor:
     """Sums over items where they live; those at hand are summed by threads of this process."""
 
-    def __init__(self, cluster: Cluster, n_workers: int = 1) -> None:
+    def __init__(self, cluster: Cluster, here: ThreadExecutor) -> None:
         self.cluster = cluster
-        self._here = ThreadExecutor(n_workers)
+        self._here = here
+
+    @property
+    def n_workers(self) -> int:
+        """Threads of this process."""
+        return self._here.n_workers
+
+    def limited(self, n_workers: int) -> DaskExecutor:
+        """The same with at most so many threads here."""
+        return DaskExecutor(self.cluster, self._here.limited(n_workers))
 
     def __enter__(self) -> Self:
         self._here.__enter__()
@@ -115,15 +135,21 @@ class DaskExecutor:
         parts = parts_of(items)
         if parts is None:
             return self._here.reduce(items, map_item)
-        total: Total = self.cluster.compute([_tree(_each_part(_sum_part, parts, map_item))])[0]
+        graph, keys = _each_part(_sum_part, parts.handles, (parts.open, map_item))
+        total: Total = self.cluster.compute(graph, [_add_all(graph, keys)])[0]
         return total
+
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+        """Steps that follow one another, here."""
+        return self._here.fold(n_steps, state, advance)
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
         """``[map_item(item) for item in items]``; of items that live elsewhere the results stay there."""
         parts = parts_of(items)
         if parts is None:
             return self._here.map(items, map_item)
-        return KeptItems(self.cluster, self.cluster.persist(_each_part(_map_part, parts, map_item)), parts.sizes)
+        graph, keys = _each_part(_map_part, parts.handles, (parts.open, map_item))
+        return KeptItems(self.cluster, self.cluster.persist(graph, keys), parts.sizes)
 
 
 @dataclass(frozen=True)
@@ -131,7 +157,7 @@ class KeptItems:
     """Items that were computed on a cluster and stay there. One part at a time is fetched to look at them."""
 
     cluster: Cluster
-    handles: Sequence[Any]
+    handles: Sequence[Handle]
     sizes: Sequence[int]
     _fetched: dict[int, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -142,61 +168,108 @@ class KeptItems:
         part, within = _locate(self.sizes, index)
         if part not in self._fetched:
             self._fetched.clear()
-            self._fetched[part] = self.cluster.compute([self.handles[part]])[0]
+            self._fetched[part] = _fetch(self.cluster, self.handles[part])
         return self._fetched[part][within]
 
     @property
     def parts(self) -> Parts:
-        return Parts(self.handles, self.sizes, _as_it_is)
+        return Parts(self.handles, self.sizes, _itself)
 
 
-def _each_part(run: Callable[..., Any], parts: Parts, map_item: Callable[..., Any]) -> list[Any]:
-    """A task a part. What all need travels once, as one key of the graph, which survives a worker that dies."""
-    shared = _shared((parts.open, map_item))
-    delayed = _dask().delayed(run)
-    return [delayed(handle, shared) for handle in parts.handles]
+def _each_part(
+    run: Callable[..., Any], handles: Sequence[Any], payload: Any, *others: Sequence[Any]
+) -> tuple[dict[Any, Any], list[Any]]:
+    """A graph with a task ``run(value, payload, *others)`` a part, and the keys of the tasks.
 
-
-def _shared(payload: Any) -> Any:
-    """Any functions and arrays as one node of a graph; pickled here, so that workers get arrays of their own."""
+    What all need travels once, as one key of the graph, which survives a worker that dies. It is pickled here, so that
+    workers get arrays of their own.
+    """
     import cloudpickle
 
-    return _dask().delayed(_Pickled(cloudpickle.dumps(payload)), traverse=False)
+    token = uuid4().hex
+    graph: dict[Any, Any] = {}
+    for handle in handles:
+        _merge(graph, handle)
+    shared = f"rflaf-payload-{token}"
+    graph[shared] = Given(cloudpickle.dumps(payload))
+    keys = [(f"rflaf{run.__name__}-{token}", i) for i in range(len(handles))]
+    for i, key in enumerate(keys):
+        graph[key] = (run, _keys_of(handles[i]), shared, *(Given(other[i]) for other in others))
+    return graph, keys
+
+
+def _merge(graph: dict[Any, Any], handle: Any) -> None:
+    """Take the graphs of handles in; most share one."""
+    if isinstance(handle, Handle) and next(iter(handle.graph), None) not in graph:
+        graph.update(handle.graph)
+    elif isinstance(handle, tuple):
+        for part in handle:
+            _merge(graph, part)
+
+
+def _keys_of(handle: Any) -> Any:
+    """Of a handle, of several together, or a value that needs none."""
+    if isinstance(handle, Handle):
+        return handle.keys
+    if isinstance(handle, tuple) and any(isinstance(part, Handle) for part in handle):
+        return [_keys_of(part) for part in handle]
+    return Given(handle)
 
 
 @dataclass(frozen=True)
-class _Pickled:
-    data: bytes
+class Given:
+    """A value that a graph takes as it is."""
 
-    def load(self) -> Any:
-        import cloudpickle
-
-        return cloudpickle.loads(self.data)
+    value: Any
 
 
-def _sum_part(value: Any, shared: _Pickled) -> Any:
-    open_part, map_item = shared.load()
+def _plain(value: Any) -> Any:
+    if isinstance(value, Given):
+        return value.value
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+def _load(payload: Given) -> Any:
+    import cloudpickle
+
+    return cloudpickle.loads(payload.value)
+
+
+def _fetch(cluster: Cluster, handle: Handle) -> Any:
+    graph, keys = _each_part(_itself_of, [handle], None)
+    return _plain(cluster.compute(graph, keys)[0])
+
+
+def _itself_of(value: Any, payload: Given) -> Any:
+    return value
+
+
+def _sum_part(value: Any, payload: Given) -> Any:
+    open_part, map_item = _load(payload)
     with SingleThreadedBLAS():
-        items, scratch = open_part(value), Scratch()
+        items, scratch = open_part(_plain(value)), Scratch()
         total = map_item(items[0], scratch)
         for i in range(1, len(items)):
             total += map_item(items[i], scratch)
     return total
 
 
-def _map_part(value: Any, shared: _Pickled) -> list[Any]:
-    open_part, map_item = shared.load()
+def _map_part(value: Any, payload: Given) -> Given:
+    open_part, map_item = _load(payload)
     with SingleThreadedBLAS():
-        items = open_part(value)
-        return [map_item(items[i]) for i in range(len(items))]
+        items = open_part(_plain(value))
+        return Given([map_item(items[i]) for i in range(len(items))])
 
 
-def _tree(sums: list[Any]) -> Any:
-    """One task that adds all, a few neighbours at a time."""
-    add = _dask().delayed(_add)
-    while len(sums) > 1:
-        sums = [add(sums[i : i + _FAN_IN]) for i in range(0, len(sums), _FAN_IN)]
-    return sums[0]
+def _add_all(graph: dict[Any, Any], keys: list[Any]) -> Any:
+    """The key of the sum of all, a few neighbours added at a time."""
+    name, level = keys[0][0] + "-add", 0
+    while len(keys) > 1:
+        groups = [keys[i : i + _FAN_IN] for i in range(0, len(keys), _FAN_IN)]
+        keys = [(name, level, i) for i in range(len(groups))]
+        graph.update({key: (_add, group) for key, group in zip(keys, groups, strict=True)})
+        level += 1
+    return keys[0]
 
 
 def _add(sums: list[Any]) -> Any:
@@ -206,7 +279,7 @@ def _add(sums: list[Any]) -> Any:
     return total
 
 
-def _as_it_is(value: Any) -> Any:
+def _itself(value: Any) -> Any:
     return value
 
 
@@ -226,12 +299,12 @@ def _locate(sizes: Sequence[int], index: int) -> tuple[int, int]:
 class DaskSource:
     """Rows that live on a cluster: partitions, each cut into blocks where it is.
 
-    ``handles`` are delayed (X, y, weight), ``rows`` the number of rows of each, and ``open`` makes an `ArraySource` of
-    one.
+    ``handles`` stand for [X, y, weight], ``rows`` are the numbers of rows of each, and ``open`` makes an `ArraySource`
+    of one.
     """
 
     cluster: Cluster
-    handles: Sequence[Any]
+    handles: Sequence[Handle]
     rows: Sequence[int]
     n_features: int
     n_outputs: int
@@ -256,8 +329,7 @@ class DaskSource:
         part, within = _locate(self._sizes, index)
         if part not in self._fetched:
             self._fetched.clear()
-            value = self.cluster.compute([_dask().delayed(_as_it_is)(self.handles[part])])[0]
-            self._fetched[part] = self.open(value)
+            self._fetched[part] = self.open(_fetch(self.cluster, self.handles[part]))
         return self._fetched[part].with_rows(self.block_rows)[within]
 
     @property
@@ -275,94 +347,101 @@ class DaskSource:
         ends = np.cumsum(self.rows)
         first = np.searchsorted(drawn, ends - self.rows)
         last = np.searchsorted(drawn, ends)
-        shared, take = _shared(self.open), _dask().delayed(_take)
-        tasks = [
-            take(handle, shared, drawn[i:j] - (end - n))
-            for handle, n, end, i, j in zip(self.handles, self.rows, ends, first, last, strict=True)
-            if i < j
-        ]
-        blocks = self.cluster.compute(tasks)
+        some = [part for part in range(len(self.rows)) if first[part] < last[part]]
+        within = [drawn[first[part] : last[part]] - (ends[part] - self.rows[part]) for part in some]
+        graph, keys = _each_part(_take_rows, [self.handles[part] for part in some], self.open, within)
+        blocks = self.cluster.compute(graph, keys)
         X = sp.vstack([b.X for b in blocks], "csr") if sp.issparse(blocks[0].X) else np.vstack([b.X for b in blocks])
         weights = [b.weight for b in blocks if b.weight is not None]
         y = np.concatenate([b.y for b in blocks])
         return ArraySource(X, y, np.concatenate(weights) if weights else None, self.block_rows)
 
 
-def _take(value: Any, shared: _Pickled, rows: Array) -> Block:
-    source = shared.load()(value)
-    return Block(source.X[rows], source.y[rows], None if source.weight is None else source.weight[rows])
+def _take_rows(value: Any, payload: Given, rows: Given) -> Block:
+    source, at = _load(payload)(_plain(value)), rows.value
+    return Block(source.X[at], source.y[at], None if source.weight is None else source.weight[at])
 
 
-def executor_for(source: Any, n_workers: int) -> ThreadExecutor | DaskExecutor:
-    """Who sums over the rows of a source: the cluster they live on, or threads of this process."""
+def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskExecutor:
+    """Who sums over the rows of a source: the cluster they live on, or threads of this process.
+
+    Row groups of Parquet files are read by the workers of a cluster where a client of one is there.
+    """
+    while isinstance(source, SourceView):
+        source = source.source
     if isinstance(source, DaskSource):
-        return DaskExecutor(source.cluster, n_workers)
-    return executor_for(source.source, n_workers) if hasattr(source, "source") else ThreadExecutor(n_workers)
+        return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
+    if parts_of(source) is not None and "distributed" in sys.modules:
+        cluster = Cluster.current()
+        if cluster.client is not None:
+            return DaskExecutor(cluster, ThreadExecutor(n_workers))
+    return ThreadExecutor(n_workers)
 
 
 # What users pass
 
 
 @dataclass(frozen=True)
-class Collection:
-    """X, y and weights as Dask collections, partition beside partition, not yet looked at.
+class OpenCollection:
+    """Rows that live on a cluster, looked at once and found fine; ``label_weights`` is the weight of every label."""
 
-    ``meta`` is an empty table with the columns of X.
-    """
-
-    cluster: Cluster
-    handles: Sequence[Any]
-    meta: Any
-    dtype: np.dtype[Any]
+    source: DaskSource
     single_output: bool
+    feature_names: Sequence[str] | None
+    label_weights: dict[Any, float]
+    encoding: None = None
 
-    def numbers(self, loss: Loss) -> DaskSource:
-        """The rows with numeric targets that the loss takes, every value a finite number."""
-        seen = self._look(_Look(self.dtype, list(_names(self.meta)), loss))
-        largest = np.max([one.largest for one in seen if one.n_rows], axis=0)
-        if not largest.all():
-            loss.check(largest[None])
-        return self._source(seen, largest.size, _Numbers(self.dtype))
-
-    def labels(self) -> tuple[DaskSource, Array, Array]:
-        """The rows with labels for targets, all labels in order, and the sum of the weights of each."""
-        seen = self._look(_Look(self.dtype, list(_names(self.meta)), None))
-        classes = np.unique(np.concatenate([one.classes for one in seen if one.n_rows]))
-        weights = np.zeros(classes.size)
-        for one in seen:
-            weights[np.searchsorted(classes, one.classes)] += one.weights
-        return self._source(seen, 1, _Labels(self.dtype)), classes, weights
-
-    def _look(self, look: _Look) -> list[_Seen]:
-        """One pass over all rows, before any work: whatever is wrong is told with its partition."""
-        shared, at = _shared(look), _dask().delayed(_look_at)
-        seen = self.cluster.compute([at(handle, shared, number) for number, handle in enumerate(self.handles)])
-        n_rows = sum(one.n_rows for one in seen)
-        if n_rows < 2:
-            raise InvalidParameterError("there must be at least 2 rows", n_rows, "Check that no filter drops them all.")
-        if not any(one.weighty for one in seen):
-            raise InvalidParameterError(
-                "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
-            )
-        return seen
-
-    def _source(self, seen: list[_Seen], n_outputs: int, open_part: Callable[[Any], ArraySource]) -> DaskSource:
-        full = [i for i, one in enumerate(seen) if one.n_rows]
-        handles, rows = [self.handles[i] for i in full], [seen[i].n_rows for i in full]
-        return DaskSource(self.cluster, handles, rows, len(_names(self.meta)), n_outputs, self.dtype, open_part)
+    def close(self) -> None:
+        """Nothing is held open."""
 
 
-def collect(X: Any, y: Any, sample_weight: Any = None) -> Collection:
-    """X, y and weights side by side; refused where their partitions cannot be matched."""
-    X = _whole_rows(X, "X")
+def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False) -> OpenCollection:
+    """Dask collections with numeric targets, or with labels, ready to be summed.
+
+    One pass looks at every row before any work: whatever is wrong is told with its partition.
+    """
+    cluster, X = Cluster.current(), _whole_rows(X, "X")
     meta = _meta_of(X)
-    columns = [_partitions(X)]
-    for name, other in (("y", y), ("sample_weight", sample_weight)):
-        if name == "y" or other is not None:
-            columns.append(_partitions(_beside(X, other, name)))
-    if sample_weight is None:
-        columns.append([None] * len(columns[0]))
-    return Collection(Cluster.current(), list(zip(*columns, strict=True)), meta, _dtype_of(meta), y.ndim == 1)
+    dtype, names = _dtype_of(meta), _names(meta)
+    handles = _side_by_side(X, y, sample_weight)
+    look = _Look(dtype, list(names), labels)
+    seen: list[_Seen] = cluster.compute(*_each_part(_look_at, handles, look, range(len(handles))))
+    full = [i for i, one in enumerate(seen) if one.n_rows]
+    if not full:
+        raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
+    if not any(one.weighty for one in seen):
+        raise InvalidParameterError(
+            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
+        )
+    label_weights: dict[Any, float] = {}
+    for one in seen:
+        for label, weight in one.label_weights.items():
+            label_weights[label] = label_weights.get(label, 0.0) + weight
+    source = DaskSource(
+        cluster,
+        [handles[i] for i in full],
+        [seen[i].n_rows for i in full],
+        len(names),
+        seen[full[0]].n_outputs,
+        dtype,
+        _Opened(dtype, labels),
+    )
+    named = list(names) if all(isinstance(name, str) for name in names) else None
+    return OpenCollection(source, y.ndim == 1, named, label_weights)
+
+
+def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
+    """[X, y, weight] of every partition; refused where partitions cannot be matched."""
+    columns = [_partitions(X), _partitions(_beside(X, y, "y"))]
+    if sample_weight is not None:
+        columns.append(_partitions(_beside(X, sample_weight, "sample_weight")))
+    graph: dict[Any, Any] = {}
+    for parts in columns:
+        for part in parts:
+            if part.key not in graph:
+                graph.update(part.__dask_graph__())
+    weightless = [None] * (3 - len(columns))
+    return [Handle(graph, [*(part.key for part in parts), *weightless]) for parts in zip(*columns, strict=True)]
 
 
 def _beside(X: Any, other: Any, name: str) -> Any:
@@ -410,8 +489,10 @@ def _known_rows(collection: Any) -> tuple[int, ...] | None:
 
 
 def _partitions(collection: Any) -> list[Any]:
-    delayed = collection.to_delayed()
-    return list(delayed.ravel()) if hasattr(delayed, "ravel") else list(delayed)
+    """The partitions, delayed. Optimised, an array that was persisted would forget what it is made of."""
+    if hasattr(collection, "chunks"):
+        return list(collection.to_delayed(optimize_graph=False).ravel())
+    return list(collection.to_delayed())
 
 
 def _meta_of(X: Any) -> Any:
@@ -445,55 +526,41 @@ def _array(part: Any, dtype: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """Opens a partition of numeric targets."""
+class _Opened:
+    """What makes blocks of a partition: targets are numbers, or labels of any kind in one column."""
 
     dtype: np.dtype[Any]
+    labels: bool
 
     def __call__(self, value: Any) -> ArraySource:
         X, y, weight = value
-        return array_source(
-            _array(X, self.dtype), _array(y, np.float64), None if weight is None else np.asarray(weight)
-        )
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Opens a partition of labels: targets (n_rows, 1) of any kind."""
-
-    dtype: np.dtype[Any]
-
-    def __call__(self, value: Any) -> ArraySource:
-        X, y, weight = value
-        X = _array(X, self.dtype)
-        w = None if weight is None else np.asarray(weight, self.dtype)
-        return ArraySource(sp.csr_array(X) if sp.issparse(X) else X, np.asarray(y).reshape(-1, 1), w)
+        rows = array_source(_array(X, self.dtype), np.zeros((_length(X), 1)), weight)
+        if self.labels:
+            return replace(rows, y=np.asarray(y).reshape(-1, 1))
+        return replace(rows, y=_array(y, np.float64).reshape(rows.n_samples, -1))
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a partition holds: rows, largest targets, labels with the sums of their weights, and any weight at all."""
+    """What a partition holds: rows, columns of targets, whether any row weighs something, labels and their weights."""
 
     n_rows: int
-    largest: Array
-    classes: Array
-    weights: Array
-    weighty: bool
+    n_outputs: int = 0
+    weighty: bool = False
+    label_weights: dict[Any, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What to look for: numbers that a loss takes, or labels where there is none."""
+    """What to look at a partition for."""
 
     dtype: np.dtype[Any]
     names: list[Any]
-    loss: Loss | None
+    labels: bool
 
-    def at(self, value: Any, number: int) -> _Seen:
+    def at(self, value: Any, where: str) -> _Seen:
         X, y, weight = value
-        lengths = {"X": len(X) if hasattr(X, "columns") else X.shape[0], "y": len(y)}
-        lengths |= {} if weight is None else {"sample_weight": len(weight)}
-        where = f"partition {number}"
+        lengths = {"X": _length(X), "y": _length(y)} | ({} if weight is None else {"sample_weight": _length(weight)})
         if len(set(lengths.values())) > 1:
             raise InvalidParameterError(
                 f"X, y and sample_weight must have the same number of rows in every partition: {where}",
@@ -502,35 +569,47 @@ class _Look:
             )
         n_rows = lengths["X"]
         if n_rows == 0:
-            return _Seen(0, np.empty(0), np.empty(0, np.asarray(y).dtype), np.empty(0), False)
+            return _Seen(0)
         rows = _array(X, self.dtype)
-        _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, [] if sp.issparse(rows) else self.names)
+        _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else self.names)
         w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
-        if not (np.isfinite(w).all() and (w >= 0).all()):
+        fine = np.isfinite(w) & (w >= 0)
+        if not fine.all():
             raise InvalidParameterError(
                 f"sample_weight must be finite numbers, at least zero: {where}",
-                float(w[~(w >= 0) | np.isinf(w)][0]),
+                float(w[~fine][0]),
                 "Use zero for rows to leave out.",
             )
-        if self.loss is not None:
-            targets = _array(y, np.float64).reshape(n_rows, -1)
-            _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-            self.loss.check_more(targets)
-            return _Seen(n_rows, targets.max(axis=0), np.empty(0), np.empty(0), bool(w.any()))
-        labels = np.asarray(y).reshape(n_rows, -1)
-        if labels.shape[1] != 1:
-            raise InvalidParameterError("y must have one label a row", labels.shape[1], "Pass a single column.")
-        check_classification_targets(labels[:, 0])
-        classes, at = np.unique(labels[:, 0], return_inverse=True)
-        return _Seen(n_rows, np.empty(0), classes, np.bincount(at, w, classes.size), bool(w.any()))
+        if self.labels:
+            return _Seen(n_rows, 1, bool(w.any()), _weigh_labels(y, w, where))
+        targets = _array(y, np.float64).reshape(n_rows, -1)
+        _refuse_infinite(targets, where, ["y"] * targets.shape[1])
+        return _Seen(n_rows, targets.shape[1], bool(w.any()))
 
 
-def _look_at(value: Any, shared: _Pickled, number: int) -> _Seen:
-    look: _Look = shared.load()
-    return look.at(value, number)
+def _weigh_labels(y: Any, weight: Array, where: str) -> dict[Any, float]:
+    """The labels of a partition, one a row, and the sums of their weights."""
+    labels = np.asarray(y).reshape(weight.size, -1)
+    if labels.shape[1] != 1:
+        raise InvalidParameterError("y must have one label a row", labels.shape[1], "Pass a single column.")
+    missing = np.array([label is None or label != label for label in labels[:, 0].tolist()])
+    if missing.any():
+        raise InvalidParameterError(f"labels must not be missing: {where}", int(missing.sum()), "Drop those rows.")
+    check_classification_targets(labels[:, 0])
+    found, at = np.unique(labels[:, 0], return_inverse=True)
+    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
 
 
-def _refuse_infinite(rows: Array, where: str, names: Sequence[Any]) -> None:
+def _length(part: Any) -> int:
+    return int(part.shape[0])
+
+
+def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
+    look: _Look = _load(payload)
+    return look.at(_plain(value), f"partition {number.value}")
+
+
+def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> None:
     if np.isfinite(rows.sum()):
         return
     bad = ~np.isfinite(rows)
@@ -557,6 +636,7 @@ def by_partition(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _predict(call: Callable[[Any, Any], Any], estimator: Any, X: Any) -> Any:
+    import cloudpickle
     import dask.array
 
     da: Any = dask.array
@@ -566,8 +646,9 @@ def _predict(call: Callable[[Any, Any], Any], estimator: Any, X: Any) -> Any:
     pattern = call(estimator, _one_row(meta, dtype))  # also refuses columns that are not those of the fit
     answers = pattern if isinstance(pattern, tuple) else (pattern,)
     rows = _known_rows(X) or (np.nan,) * len(_partitions(X))
-    shared, task = _shared((call, estimator, dtype, answers)), _dask().delayed(_predict_part, nout=len(answers))
-    parts = [task(part, shared) for part in _partitions(X)]
+    delayed = _dask().delayed
+    payload = delayed(Given(cloudpickle.dumps((call, estimator, dtype, answers))), traverse=False)
+    parts = [delayed(_predict_part, nout=len(answers))(part, payload) for part in _partitions(X)]
     lazy = tuple(
         da.concatenate(
             [
@@ -587,9 +668,9 @@ def _one_row(meta: Any, dtype: np.dtype[Any]) -> Any:
     return type(meta)(zeros, columns=meta.columns) if hasattr(meta, "columns") else zeros
 
 
-def _predict_part(part: Any, shared: _Pickled) -> tuple[Any, ...]:
-    call, estimator, dtype, patterns = shared.load()
-    if len(part) == 0 if hasattr(part, "columns") else part.shape[0] == 0:
+def _predict_part(part: Any, payload: Given) -> tuple[Any, ...]:
+    call, estimator, dtype, patterns = _load(payload)
+    if _length(part) == 0:
         return tuple(np.empty((0, *pattern.shape[1:]), pattern.dtype) for pattern in patterns)
     with SingleThreadedBLAS():
         answer = call(estimator, part if hasattr(part, "columns") else _array(part, dtype))
@@ -599,6 +680,7 @@ def _predict_part(part: Any, shared: _Pickled) -> tuple[Any, ...]:
 def _dask() -> Any:
     try:
         import dask
+        import dask.threaded
     except ImportError:
         raise MissingExtraError("Dask collections", "dask", "dask") from None
     return dask

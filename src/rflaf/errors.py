@@ -47,3 +47,7 @@ class ClusterError(RuntimeError):
 
     def __reduce__(self) -> tuple[type[ClusterError], tuple[str]]:
         return type(self), (self.reason,)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint can no longer be written; the fit goes on without."""

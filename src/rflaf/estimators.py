@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from numbers import Real
 from typing import Any, Self
 
@@ -26,40 +27,42 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
 from .bases import Basis, make_basis
 from .bilinear import Search
-from .blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
-from .clusters import by_partition, collect, executor_for, is_collection
+from .blocks import LEAST_ROWS, ArraySource, Block, BlockSource, CheckedTargets, LabelTargets, array_source
+from .checkpoint import resumed
+from .clusters import by_partition, executor_for
 from .errors import InvalidParameterError, OutlierWarning
 from .executors import resolve_n_jobs
+from .files import is_files
 from .incremental import Chunk, Seen, Terms, begin, carry_on
+from .inputs import OpenRows, open_rows
 from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss
+from .progress import watched
 from .specification import FitSpec
 from .spectral import Density, resolve_density
+from .tables import TableEncoding
 from .training import FitResult, train
 
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
+_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
 
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the estimators share: arguments, fitting, and the features as a transformer."""
 
+    table_encoding_: TableEncoding | None = None
     _terms: Terms
     _seen: Seen | None
 
@@ -89,6 +92,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.n_components = n_components
         self.directions = directions
@@ -113,6 +117,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.n_jobs = n_jobs
         self.memory = memory
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @classmethod
     def paper(
@@ -138,39 +143,43 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
 
-        Dask arrays and frames are summed where they live (see `rflaf.clusters`).
-
         ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
         repeated rows; refined ones meet in other mini-batches then.
+
+        ``X`` may name files, or be a `rflaf.files.Table`: then ``y`` and ``sample_weight`` are names of their columns,
+        and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
+        `rflaf.clusters`).
         """
-        with self._fitting():
+        with self._fitting() as opened:
             spec = self._spec()
-            source, single_output = self._rows(X, y, sample_weight, spec.loss)
+            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss)
             result = self._train(source, spec)
             self._accept(result, single_output)
         self._warn(result)
         return self
 
     @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails."""
-        with _unchanged_on_error(self), _shown(self.verbose):
-            yield
+    def _fitting(self) -> Iterator[ExitStack]:
+        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True) -> tuple[BlockSource, bool]:
+        What it opens is closed with it.
+        """
+        with _unchanged_on_error(self), _shown(self.verbose), ExitStack() as opened:
+            yield opened
+
+    def _rows(
+        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+    ) -> tuple[BlockSource, bool]:
         """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
-        if is_collection(X):
-            table = collect(X, y, sample_weight)
-            self._check_columns(table.meta, reset)
-            return table.numbers(loss), table.single_output
+        rows = open_rows(X, y, sample_weight, encoding=None if reset else self.table_encoding_)
+        if rows is not None:
+            stack.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+            return CheckedTargets(rows.source, loss), rows.single_output
+        self.table_encoding_ = None
         X, y = self._check_numbers(X, y, reset)
         (loss.check if reset else loss.check_more)(y)
         return array_source(X, y, _check_weight(sample_weight, X)), np.ndim(y) == 1
-
-    def _check_columns(self, table: Any, reset: bool) -> None:
-        """Names and number of the columns of a table that need not have any rows."""
-        _check_feature_names(self, table, reset=reset)
-        _check_n_features(self, table, reset=reset)
 
     def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and numeric targets, validated."""
@@ -184,8 +193,13 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return X, y
 
     def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
-        rng = _generator(self.random_state)
-        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
+        """Train on rows wherever they are, shown and recorded as asked."""
+        rng, seeded = _generator(self.random_state), self.random_state is not None
+        with (
+            executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
+            watched(workers, bool(self.verbose)) as shown,
+            resumed(self.checkpoint, self._determined_by(), source, rng, shown, seeded) as executor,
+        ):
             return train(source, spec, rng, executor)
 
     def _carry_on(self, source: BlockSource, first: bool) -> None:
@@ -206,6 +220,68 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                 model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
         self._adopt(model)
 
+    def _determined_by(self) -> str:
+        """All arguments that a model depends on."""
+        others = {"n_jobs", "verbose", "checkpoint", "random_state"}
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
+        return f"{type(self).__name__} {chosen}"
+
+    def _take_columns(self, rows: OpenRows, reset: bool) -> None:
+        """Remember the columns of rows that are not in memory, as `validate_data` does of those that are."""
+        names = None if rows.feature_names is None else np.array(rows.feature_names, dtype=object)
+        if reset:
+            _check_feature_names(self, None, reset=True)
+            self.n_features_in_ = rows.source.n_features
+            self.table_encoding_ = rows.encoding
+            if names is not None:
+                self.feature_names_in_ = names
+            if rows.source.n_samples < 2:
+                raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
+        else:
+            known = getattr(self, "feature_names_in_", None)
+            if rows.source.n_features != self.n_features_in_ or (
+                names is not None and known is not None and names.tolist() != known.tolist()
+            ):
+                raise InvalidParameterError(
+                    "columns must be those of the first rows, in their order",
+                    rows.source.n_features if names is None else names.tolist(),
+                    f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
+                )
+
+    def _by_rows(self, X: Any, answer: Callable[[Any], Array]) -> Array:
+        """What ``answer`` says of validated rows; of rows that are not in memory, block by block."""
+        check_is_fitted(self)
+        opened = open_rows(X, encoding=self.table_encoding_)
+        if opened is None:
+            return answer(self._check_rows(X))
+        with closing(opened):
+            source = self._readable(opened)
+            return np.concatenate([answer(source[i].X) for i in range(len(source))])
+
+    def _readable(self, opened: OpenRows) -> BlockSource:
+        """Rows to predict, in blocks worth a call."""
+        if opened.source.n_features != self.n_features_in_:
+            raise InvalidParameterError(
+                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
+            )
+        rows = int(np.clip(_PREDICTED_BYTES // (8 * self.n_features_in_), LEAST_ROWS, _PREDICTED_ROWS))
+        return opened.source.with_rows(rows)
+
+    def _score_files(
+        self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
+    ) -> tuple[Array, Array, Array | None]:
+        """Targets, answers and weights of rows in files, read once."""
+        check_is_fitted(self)
+        opened = open_rows(X, y, sample_weight, labels, self.table_encoding_)
+        assert opened is not None
+        with closing(opened):
+            source = self._readable(opened)
+            blocks = (source[i] for i in range(len(source)))
+            parts = [(block.y, answer(block.X), block.weight) for block in blocks]
+        targets, answers = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        weights = [part[2] for part in parts if part[2] is not None]
+        return targets, answers, np.concatenate(weights) if weights else None
+
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
             warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
@@ -215,8 +291,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
     @by_partition
     def transform(self, X: Any) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
-        X = self._check_rows(X)
-        return self.model_.features(X)
+        return self._by_rows(X, lambda rows: self.model_.features(rows))
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -385,10 +460,15 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     n_jobs : int or None, default=None
         Threads; None takes as many as BLAS is allowed (so it follows joblib, OMP_NUM_THREADS and threadpoolctl).
     memory : int or "auto", default="auto"
-        Bytes the blocks and sums of one thread may take; "auto" is what the sums of this width need, and 256 MiB
-        for the blocks.
+        Bytes a fit may take beside the process as it is and rows that are in memory already: blocks, sums, samples of
+        rows, what is read ahead and what is kept between passes. Fewer threads work where not all fit. "auto" is what
+        the sums of this width need, and 256 MiB for the blocks of a thread.
     verbose : bool, default=False
-        Log the lines of the algorithm as they run (logger ``rflaf``).
+        Log the lines of the algorithm as they run (logger ``rflaf``); on a terminal with ``rich`` a long pass over the
+        rows has a progress bar.
+    checkpoint : path or None, default=None
+        File that the results of long passes are recorded in, removed when the fit is done. The same fit started again
+        after it was killed goes on from there and ends at the same model (see `rflaf.checkpoint`).
 
     Attributes
     ----------
@@ -455,6 +535,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         super().__init__(
             n_components,
@@ -480,6 +561,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
             n_jobs=n_jobs,
             memory=memory,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         self.loss = loss
         self.quantile = quantile
@@ -502,10 +584,10 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
         With ``half_life`` rows fade as others come after them.
         """
-        with self._fitting():
+        with self._fitting() as opened:
             first = not hasattr(self, "model_")
             spec = self._spec()
-            source, single_output = self._rows(X, y, sample_weight, spec.loss if first else self.loss_, first)
+            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
                 result = self._train(source, spec)
                 self._accept(result, single_output)
@@ -531,13 +613,23 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
         the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
         """
-        X = self._check_rows(X)
-        answers = [self.loss_.mean(self.model_.decision(X, self.n_jobs))]
+        answers = [self._by_rows(X, self._mean)]
         if return_std:
             self._need_last_layer("return_std=True")
-            answers.append(self.model_.deviation(X))
+            answers.append(self._by_rows(X, lambda rows: self.model_.deviation(rows)))
         shaped = tuple(answer[:, 0] if self._single_output else answer for answer in answers)
         return shaped if return_std else shaped[0]
+
+    def _mean(self, rows: Any) -> Array:
+        """The prediction at validated rows, (n_rows, n_outputs)."""
+        return self.loss_.mean(self.model_.decision(rows, self.n_jobs))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
+        if is_files(X):
+            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._mean, labels=False)
+            return float(r2_score(y, answers, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
 
     def prune(self, n_components: int) -> Self:
         """A fitted copy of ``n_components`` components, refitted from the sums of this fit, without data.
@@ -576,7 +668,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the rows; "balanced" makes all classes weigh the same.
     directions, sampling, activation, curves, basis, n_basis, pool_size, density, bandwidth, alpha, leverage_alpha,
-    leverage_rows, fit_intercept, max_iter, tol, tolerance, half_life, random_state, n_jobs, memory, verbose
+    leverage_rows, fit_intercept, max_iter, tol, tolerance, half_life, random_state, n_jobs, memory, verbose, checkpoint
         As in `RFLAFRegressor`; where alpha is a ridge, "auto" takes the one of lowest loss on rows held out.
 
     Attributes
@@ -628,6 +720,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         super().__init__(
             n_components,
@@ -653,6 +746,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             n_jobs=n_jobs,
             memory=memory,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         self.loss = loss
         self.class_weight = class_weight
@@ -660,11 +754,11 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
 
-        ``sample_weight`` (n_samples,) multiplies the loss of each row.
+        ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
-        with self._fitting():
+        with self._fitting() as opened:
             self._check_weights_of_classes(("balanced",))
-            labels, found, weights = self._labels(X, y, sample_weight)
+            labels, found, weights = self._labels(opened, X, y, sample_weight)
             self.classes_ = found
             result = self._fit_labels(labels, found, weights)
         self._warn(result)
@@ -680,11 +774,11 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         first chunk large: directions, activations and the penalty stay as it sets them. After `fit`, which keeps no
         sums, the rows before are taken to have been like the first new ones.
         """
-        with self._fitting():
+        with self._fitting() as opened:
             self._check_weights_of_classes(())
             first = not hasattr(self, "model_")
             known = self._known_classes(classes, first)
-            labels, found, weights = self._labels(X, y, sample_weight, reset=first)
+            labels, found, weights = self._labels(opened, X, y, sample_weight, reset=first)
             _refuse_others(found, known)
             self.classes_ = known
             if first:
@@ -697,30 +791,41 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     @by_partition
     def decision_function(self, X: Any) -> Array:
         """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes)."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return f[:, 0] if f.shape[1] == 1 else f
+
+    def _decision(self, X: Any) -> Array:
+        return self._by_rows(X, lambda rows: self.model_.decision(rows, self.n_jobs))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows ``X``, which may be in files, whose label is predicted."""
+        if is_files(X):
+            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._label, labels=True)
+            return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
 
     @by_partition
     def predict(self, X: Any) -> Array:
         """The most likely label of every row of ``X``, (n_samples,)."""
-        f = self.decision_function(X)
-        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else np.argmax(f, axis=1)]
+        return self._by_rows(X, self._label)
+
+    def _label(self, rows: Any) -> Array:
+        """The most likely label of validated rows, (n_rows,)."""
+        f = self.model_.decision(rows, self.n_jobs)
+        return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
 
     def __sklearn_tags__(self) -> Any:
@@ -728,26 +833,26 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         tags.target_tags.multi_output = False
         return tags
 
-    def _labels(self, X: Any, y: Any, sample_weight: Any, reset: bool = True) -> tuple[BlockSource, Array, Array]:
+    def _labels(
+        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        if is_collection(X):
-            table = collect(X, y, sample_weight)
-            self._check_columns(table.meta, reset)
-            return table.labels()
+        rows = open_rows(X, y, sample_weight, labels=True, encoding=None if reset else self.table_encoding_)
+        if rows is not None:
+            stack.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+            found = sorted(rows.label_weights)
+            return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
+        self.table_encoding_ = None
         X, y = self._check_labels(X, y, reset)
         weight = _check_weight(sample_weight, X)
-        found, at = np.unique(y, return_inverse=True)
-        return ArraySource(X, y[:, None], weight), found, np.bincount(at, weight, found.size)
+        labels, at = np.unique(y, return_inverse=True)
+        return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
     def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
         """Fit to rows of ``classes_``, of which those found have weights."""
-        spec, present = self._spec(), found[weights > 0]
-        if present.size < 2:
-            raise InvalidParameterError(
-                "labels must be of at least two classes",
-                f"{present.size} class: {present.tolist()}",
-                "There is nothing to tell apart.",
-            )
+        spec = self._spec()
+        _refuse_one_class(found[weights > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         result = self._train(self._targets(labels, found, weights), spec)
         self._accept(result, single_output=False)
@@ -827,6 +932,15 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return known
 
 
+def _refuse_one_class(present: Array) -> None:
+    if present.size < 2:
+        raise InvalidParameterError(
+            "labels must be of at least two classes",
+            f"{present.size} class: {present.tolist()}",
+            "There is nothing to tell apart.",
+        )
+
+
 def _refuse_others(y: Array, known: Array) -> None:
     others = np.setdiff1d(y, known)
     if others.size:
@@ -886,13 +1000,20 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
+class _ToStandardError(logging.Handler):
+    """Standard error as it is at the time: a progress bar puts itself before it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
 @contextmanager
 def _shown(verbose: bool) -> Iterator[None]:
     """Show the log of the package on standard error while a verbose fit runs."""
     if not verbose:
         yield
         return
-    logger, handler = logging.getLogger("rflaf"), logging.StreamHandler()
+    logger, handler = logging.getLogger("rflaf"), _ToStandardError()
     handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
     level = logger.level
     logger.addHandler(handler)

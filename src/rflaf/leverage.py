@@ -26,6 +26,7 @@ from .normal_equations import NormalEquations
 from .spectral import Directions
 
 Array = NDArray[Any]
+_DIGITS = 9  # of a score that do not depend on how the rows were cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def scores_from_equations(equations: NormalEquations, lam: float | None = None) 
     if not lam > 0:
         raise InvalidParameterError("lambda of the leverage scores must be above zero", lam, "Use 1 / sqrt(n).")
     factor = system.factor(lam * s)
-    return Leverage(np.clip(s * (1 - lam * s * factor.inverse_diagonal), 0, s), lam)
+    return Leverage(np.clip(s * np.round(1 - lam * s * factor.inverse_diagonal, _DIGITS), 0, s), lam)
 
 
 def leverage_scores(source: BlockSource, pool: FeatureMap, lam: float | None, executor: Executor) -> Leverage:
@@ -97,9 +98,9 @@ def sampled_leverage_scores(
     The kernel normalised by the number of rows is estimated from the sample. The scores of its two halves differ by
     twice the standard error of the scores of the whole, which is what ``relative_error`` reports.
     """
-    sample = source.sample(n_rows, rng)
-    if sample.n_samples == source.n_samples:
+    if n_rows >= source.n_samples:
         return leverage_scores(source, pool, lam, executor)
+    sample = source.sample(n_rows, rng)
     halves = executor.reduce(sample, lambda block, scratch: _halve(block, pool, scratch))
     both = halves.even + halves.odd
     if lam is None:  # that of the whole table

@@ -109,20 +109,32 @@ class KeptRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Reweighted:
-    """Rows with other weights, those of every block an item."""
+class OneFold:
+    """Rows of which those of one fold weigh nothing, or only those anything.
+
+    ``folds`` are the folds of the rows of every block, and the weights of all folds there.
+    """
 
     rows: Rows
-    weights: Items[Array]
+    folds: Items[tuple[Array, Array]]
+    fold: int
+    held_out: bool
 
     @property
     def items(self) -> Items[Any]:
-        return Pairs(self.rows.items, self.weights)
+        return Pairs(self.rows.items, self.folds)
 
     @property
     def make(self) -> Make:
-        make = self.rows.make
-        return lambda pair, scratch: replace(make(pair[0], scratch), weight=pair[1])
+        make, fold, held_out = self.rows.make, self.fold, self.held_out
+
+        def made(pair: Any, scratch: Scratch) -> Block:
+            item, (folds, _) = pair
+            block = make(item, scratch)
+            weighs = (folds == fold) == held_out
+            return replace(block, weight=weighs * (1.0 if block.weight is None else block.weight))
+
+        return made
 
 
 @dataclass(slots=True)
@@ -192,7 +204,7 @@ class Risk:
         equations = sum_equations(source, features, executor).scale(importance)
         made = MadeRows(source, features, importance)
         rows: Rows = made
-        if made.size <= (memory or _KEPT_MEMORY):
+        if made.size <= (_KEPT_MEMORY if memory is None else memory):
             make = made.make
             rows = KeptRows(executor.map(source, lambda block: make(block, Scratch())))
         return cls(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
@@ -538,8 +550,8 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
     in turn. From the middle of the grid the walk goes where the loss falls, each solution the start of the next.
     """
-    folds = risk.executor.map(source, lambda block: folds_of(block.X, _FOLDS))
-    parts = [part for part in (_split(risk, source, folds, fold) for fold in range(_FOLDS)) if part is not None]
+    folds, weights = _fold_weights(risk, source)
+    parts = [_split(risk, folds, weights, fold) for fold in range(_FOLDS) if 0 < weights[fold] < weights.sum()]
     parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
     if not parts:
         return float(ridges[0])
@@ -568,22 +580,21 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     return float(ridges[np.argmax(errors <= errors.min() * (1 + _AS_GOOD))])
 
 
-def _split(risk: Risk, source: BlockSource, folds: Items[Array], fold: int) -> tuple[Risk, Risk] | None:
-    """The problem on all folds but one, and that one; None where either has no rows."""
-    executor = risk.executor
+def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
+    """The fold of every row, a byte each, and the weights of the folds: block by block, and summed."""
 
-    def weights(held_out: bool) -> Items[Array]:
-        def one(pair: tuple[Block, Array]) -> Array:
-            block, folds = pair
-            w = np.ones(block.n_rows) if block.weight is None else block.weight
-            return np.where((folds == fold) == held_out, w, 0.0)
+    def folds_of_rows(block: Block) -> tuple[Array, Array]:
+        folds = folds_of(block.X, _FOLDS).astype(np.uint8)
+        return folds, np.bincount(folds, block.weight, _FOLDS).astype(np.float64)
 
-        return executor.map(Pairs(source, folds), one)
+    found = risk.executor.map(source, folds_of_rows)
+    return found, risk.executor.reduce(found, lambda folds, scratch: folds[1].copy())
 
-    parts = []
-    for w in (weights(False), weights(True)):
-        total = float(executor.reduce(w, lambda block, scratch: block.sum(keepdims=True))[0])
-        if total <= 0:
-            return None
-        parts.append(replace(risk, rows=Reweighted(risk.rows, w), weight=total))
-    return parts[0], parts[1]
+
+def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
+    """The problem on all folds but one, and that one."""
+    held_out = float(weights[fold])
+    return (
+        replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
+        replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
+    )

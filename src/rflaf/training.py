@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
-from .blocks import ArraySource, BlockSource, plan_rows
+from .blocks import ArraySource, BlockSource
+from .budget import TableSize, plan_fit
 from .encoding import Streamed, read
 from .executors import Executor
 from .features import FeatureMap, compile_features, compile_map, sum_equations
@@ -39,7 +40,6 @@ from .spectral import Directions, draw
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _BANDWIDTH_ROWS = 2000
-_BLOCK_MEMORY = 2**28
 _GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
 _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
@@ -76,7 +76,7 @@ class FitResult:
 
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """A model of the rows: refined directions, or random ones by Algorithm 1."""
-    source = _plan(source, spec)
+    source, spec, executor = _plan(source, spec, executor)
     problem = state_problem(source, spec.loss, spec.intercept, rng, executor)
     if problem.loss == Huber():
         problem = problem.with_loss(_find_delta(problem, spec, rng, executor))
@@ -175,9 +175,9 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     best = trials[0]
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
-    chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
+    chunks = Streamed(source, encoding, mean_weight, _ENCODED_MEMORY if spec.memory is None else spec.memory)
     trainer = begin(encoding, chunks[0][0], sample.X[:_BANDWIDTH_ROWS], shape, best.recipe, rng, n_rows)
-    trace = train_refined(trainer, chunks, n_rows, rng)
+    trace = train_refined(trainer, chunks, n_rows, rng, fold=executor.fold)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
     refined = fold(trainer)
@@ -260,16 +260,12 @@ def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Gen
     return error
 
 
-def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
-    """Cut the rows into blocks that fit the memory: the design of a block and its sums."""
-    expanded = spec.per_component and not spec.refined
-    width = spec.most_components * (spec.basis.n_basis if expanded else 1)
-    n_columns = (width if spec.lazy else max(spec.n_pool, width)) + 1 + source.n_outputs
-    itemsize = source.dtype.itemsize
-    row_bytes = itemsize * (n_columns + source.n_features)
-    sums = n_columns**2 * (itemsize + 3 * 8)  # a block's product, the sums, and two of their size to factor them
-    memory = sums + _BLOCK_MEMORY if spec.memory is None else spec.memory
-    return source.with_rows(plan_rows(memory, row_bytes, sums))
+def _plan(source: BlockSource, spec: FitSpec, executor: Executor) -> tuple[BlockSource, FitSpec, Executor]:
+    """Rows in blocks, and as many workers, as fit the memory; ``memory`` is then what is left to keep things in."""
+    budget = plan_fit(spec, TableSize.of(source))
+    if budget.n_workers is not None:
+        executor = executor.limited(budget.n_workers)
+    return source.with_rows(budget.block_rows), replace(spec, memory=budget.left), executor
 
 
 def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
@@ -353,7 +349,11 @@ def _select(
         selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
     else:
         row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
+        n_rows = int(
+            np.clip(
+                (_POOL_MEMORY if spec.memory is None else spec.memory) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS
+            )
+        )
         lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
         ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
         selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
