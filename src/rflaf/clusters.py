@@ -38,8 +38,10 @@ _FAN_IN = 4  # sums that are added at a time
 
 def is_collection(X: Any) -> bool:
     """Whether ``X`` is a Dask array, frame or series. Dask is not imported to find out."""
-    dask = sys.modules.get("dask")
-    return dask is not None and bool(dask.is_dask_collection(X)) and hasattr(X, "to_delayed")
+    dask, kind = sys.modules.get("dask"), type(X)
+    return (
+        dask is not None and bool(dask.is_dask_collection(X)) and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
+    )
 
 
 # Where sums are made
