@@ -23,10 +23,11 @@ from .errors import InvalidParameterError
 from .executors import Executor
 from .features import FeatureMap, sum_equations
 from .normal_equations import NormalEquations
+from .scaling import shortened
 from .spectral import Directions
 
 Array = NDArray[Any]
-_DIGITS = 9  # of a score that do not depend on how the rows were cut
+_BITS = 24  # of a score that do not depend on how the rows were cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,10 @@ class Leverage:
         total = self.scores.sum()
         return self.scores / total if total > 0 else np.full(self.scores.size, 1 / self.scores.size)
 
+    def settled(self) -> Leverage:
+        """The scores without their last bits, which depend on how the rows were cut; see `rflaf.scaling`."""
+        return replace(self, scores=shortened(self.scores, _BITS))
+
     @property
     def spread(self) -> float:
         """Largest score over the mean score: one means that leverage sampling is plain sampling."""
@@ -77,7 +82,7 @@ def scores_from_equations(equations: NormalEquations, lam: float | None = None) 
     if not lam > 0:
         raise InvalidParameterError("lambda of the leverage scores must be above zero", lam, "Use 1 / sqrt(n).")
     factor = system.factor(lam * s)
-    return Leverage(np.clip(s * np.round(1 - lam * s * factor.inverse_diagonal, _DIGITS), 0, s), lam)
+    return Leverage(np.clip(s * (1 - lam * s * factor.inverse_diagonal), 0, s), lam)
 
 
 def leverage_scores(source: BlockSource, pool: FeatureMap, lam: float | None, executor: Executor) -> Leverage:

@@ -59,8 +59,8 @@ class ColumnMoments:
         """
         spread = np.frexp(self.scale)[1] - _BITS
         mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
-        weight = float(_shortened(np.float64(self.weight), _WEIGHT_BITS))
-        return ColumnMoments(weight, np.where(self.scale > 0, mean, self.mean), _shortened(self.deviation, _BITS))
+        weight = float(shortened(np.float64(self.weight), _WEIGHT_BITS))
+        return ColumnMoments(weight, np.where(self.scale > 0, mean, self.mean), shortened(self.deviation, _BITS))
 
     @property
     def scale(self) -> Array:
@@ -136,7 +136,7 @@ class TableMoments:
         return np.where(self.range.two & (deviation > 0), distance, deviation)
 
 
-def _shortened(values: Any, bits: int) -> Any:
+def shortened(values: Any, bits: int) -> Any:
     """Numbers rounded to so many binary digits."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)

@@ -109,7 +109,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         leverage = _score(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, spec.most_components, rng), approximate
+        directions, start = resample(directions, leverage.settled(), spec.most_components, rng), approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
