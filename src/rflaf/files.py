@@ -23,7 +23,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,8 @@ from .tables import (
 
 Array = NDArray[Any]
 _AHEAD, _AHEAD_BYTES = 8, 2**25  # blocks read before they are asked for, at most; as many are decoded at a time
+_DECODED_BYTES = 2**22  # at a time, where rows are only looked at
+_PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
 _PARQUET, _CSV, _NUMPY = (".parquet", ".pq", ".parq"), (".csv", ".tsv", ".csv.gz", ".tsv.gz"), (".npy",)
 _PAGES = 2**16  # bytes of a column chunk that are buffered
 
@@ -101,13 +103,17 @@ def _kind(file: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong."""
+    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong.
+
+    ``column_bytes`` is the size of the largest column.
+    """
 
     path: str
     file: str
     number: int
     first: int
     n_rows: int
+    column_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.file}, row group {self.number}"
@@ -138,6 +144,11 @@ class Storage(Protocol):
 
     def fingerprint(self) -> int:
         """A number that changes with the files."""
+        ...
+
+    @property
+    def reading_bytes(self) -> int:
+        """What reading takes beside the rows that are read."""
         ...
 
 
@@ -220,6 +231,10 @@ class FileSource:
         return self.storage.fingerprint()
 
     @property
+    def reading_bytes(self) -> int:
+        return self.storage.reading_bytes
+
+    @property
     def n_ahead(self) -> int:
         """Blocks read before they are asked for."""
         return min(_AHEAD, max(1, _AHEAD_BYTES // (8 * self.n_features * self.block_rows)))
@@ -270,6 +285,11 @@ class ParquetRows:
     weight: str | None
     dtype: np.dtype[Any]
     labels: bool = False
+
+    @property
+    def reading_bytes(self) -> int:
+        chunk = max(group.column_bytes for group in self.groups)
+        return len(self.needed) * min(_PAGE_BYTES, 2 * chunk)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_cursor", _Cursor(self.groups, self.needed))
@@ -366,7 +386,7 @@ def _picked(groups: tuple[RowGroup, ...], rows: Array, columns: list[str]) -> It
         if first == last:
             continue
         inside, start = rows[first:last] - group.first, 0
-        for batch in _batches(group, columns, max(LEAST_ROWS, _AHEAD_BYTES // (16 * len(columns)))):
+        for batch in _batches(group, columns, max(LEAST_ROWS, _DECODED_BYTES // (8 * len(columns)))):
             begin, end = np.searchsorted(inside, (start, start + batch.num_rows))
             if begin < end:
                 yield group, batch.take(require_arrow().array(inside[begin:end] - start))
@@ -518,10 +538,11 @@ def _index(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup, ...
                 raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
             schemas.append(opened.schema_arrow)
             for number in range(footer.num_row_groups):
-                n_rows = footer.row_group(number).num_rows
-                if n_rows:
-                    groups.append(RowGroup(path, file, number, first, n_rows))
-                    first += n_rows
+                about = footer.row_group(number)
+                largest = max(about.column(j).total_uncompressed_size for j in range(about.num_columns))
+                if about.num_rows:
+                    groups.append(RowGroup(path, file, number, first, about.num_rows, largest))
+                    first += about.num_rows
     return tuple(groups), schemas
 
 
@@ -589,7 +610,7 @@ def scan(
     seen: dict[Any, float] = {}
     columns = _distinct(*inputs, *targets, weight)
     for group in groups:
-        for batch in _batches(group, columns, max(LEAST_ROWS, _AHEAD_BYTES // (16 * len(columns)))):
+        for batch in _batches(group, columns, max(LEAST_ROWS, _DECODED_BYTES // (8 * len(columns)))):
             for name, sums in numeric.items():
                 values = _numbers(batch.column(name))
                 _check_finite(values, name, group, missing=True)
@@ -643,6 +664,7 @@ class NumpyRows:
     y: Array
     weight: Array | None
     labels: bool = False
+    reading_bytes: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rows", _map_numpy(self.path))
