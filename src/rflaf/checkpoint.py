@@ -60,6 +60,8 @@ class Recorded:
         return Recorded(self._executor.limited(n_workers), self._journal)
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
+        if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
+            return self._executor.reduce(items, map_item)
         total: Total = self._once(len(items), map_item, lambda: self._executor.reduce(items, map_item))
         return total
 
