@@ -212,6 +212,13 @@ class SourceView:
         return replace(self, source=self.source.sample(n_rows, rng))
 
 
+def innermost(source: BlockSource) -> BlockSource:
+    """The source behind all views of it."""
+    while isinstance(source, SourceView):
+        source = source.source
+    return source
+
+
 @dataclass(frozen=True, slots=True)
 class StandardisedTargets(SourceView):
     """A source whose targets are (y - mean) / scale in the dtype of the inputs; where the scale is zero, zero."""

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .blocks import LEAST_ROWS, MOST_ROWS, BlockSource
+from .blocks import LEAST_ROWS, MOST_ROWS, BlockSource, innermost
 from .errors import MemoryBudgetError
 from .losses import Squared
-from .specification import FitSpec
+from .specification import FEW_ROWS, FitSpec
 
 _BLOCK_MEMORY = 2**28
 _READ_AHEAD = 8  # blocks that a source of files holds, decoded, and as many again on their way
 _COPIES = 7  # of the sums, while they are solved: scaled, centred, factored or in eigenvectors
-_FEW_BLOCK_ROWS = 256
-_USUAL_WORKERS = (4, 2, 1)
+_ENOUGH_ROWS = 512  # of a block, before a second worker is worth more than larger blocks
 _SAMPLED_ROWS, _SMALL_ROWS = 8000, 1500  # to choose a ridge by, and to start an activation from
 _SEARCH_ROWS = 20_000
 _LEAST_POOL_ROWS = 1000
@@ -58,16 +57,18 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """How large a table is."""
+    """How large a table is; ``reading`` is what it takes to read it, beside the rows that are read: pages of files."""
 
     n_samples: int
     n_features: int
     n_outputs: int
     itemsize: int
+    reading: int = 0
 
     @classmethod
     def of(cls, source: BlockSource) -> TableSize:
-        return cls(source.n_samples, source.n_features, source.n_outputs, source.dtype.itemsize)
+        reading = getattr(innermost(source), "reading_bytes", 0)
+        return cls(source.n_samples, source.n_features, source.n_outputs, source.dtype.itemsize, reading)
 
 
 def plan_fit(spec: FitSpec, table: TableSize) -> Budget:
@@ -79,20 +80,19 @@ def plan_fit(spec: FitSpec, table: TableSize) -> Budget:
     if spec.memory is None:
         design = table.itemsize * (_n_columns(spec, table) + table.n_features)
         return Budget(min(MOST_ROWS, max(LEAST_ROWS, _BLOCK_MEMORY // design)))
-    stages = fit_stages(spec, table)
-    least = _needed(stages, LEAST_ROWS, 1)
+    stages, least = fit_stages(spec, table), least_memory(spec, table)
     if spec.memory < least:
         raise _too_little(spec, table, stages, least)
-    rows = LEAST_ROWS
-    for workers in _USUAL_WORKERS:
-        most = _most_rows(stages, spec.memory, workers)
-        if most >= (_FEW_BLOCK_ROWS if workers > 1 else LEAST_ROWS):
-            rows = min(most, MOST_ROWS)
-            break
+    rows = max(min(_most_rows(stages, spec.memory, 1), _ENOUGH_ROWS), _most_rows(stages, spec.memory, 2))
     workers = 1
     while workers < 256 and _needed(stages, rows, workers + 1) <= spec.memory:
         workers += 1
     return Budget(rows, workers, spec.memory - _needed(stages, rows, workers))
+
+
+def least_memory(spec: FitSpec, table: TableSize) -> int:
+    """The smallest budget that would do, in bytes."""
+    return _needed(fit_stages(spec, table), LEAST_ROWS, 1)
 
 
 def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
@@ -113,17 +113,27 @@ def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
     if spec.sampling != "plain" or not spec.per_component or not squared:
         stages += _learning(spec, table, squared)
     if spec.sampling == "greedy":
-        pool = spec.n_pool * (item * _LEAST_POOL_ROWS + 24 * spec.most_components) if spec.lazy else _COPIES * sums
-        stages.append(Stage("the pool", pool + 2 * _sample(12_000, d, targets, table) + _MARGIN))
+        stages.append(_choosing(spec, table, sums, targets))
     if spec.refined:
         stages += _refining(spec, table)
-    return stages
+        if table.n_samples <= FEW_ROWS:
+            stages += fit_stages(spec.for_few_rows(table.n_samples), replace(table, reading=0))
+    return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
 
 
 def _n_columns(spec: FitSpec, table: TableSize) -> int:
     """Columns of the widest design: features of the pool or of the components kept, one, and targets."""
     width = spec.most_components * (spec.basis.n_basis if spec.per_component and not spec.refined else 1)
     return (width if spec.lazy else max(spec.n_pool, width)) + 1 + table.n_outputs
+
+
+def _choosing(spec: FitSpec, table: TableSize, sums: int, targets: int) -> Stage:
+    """Greedy selection from a pool, by its sums or by the features of a sample, which are centred in a second copy."""
+    rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
+    if not spec.lazy:
+        return Stage("the pool", _COPIES * sums + rows)
+    a_row = table.itemsize * spec.n_pool
+    return Stage("the pool", 2 * _LEAST_POOL_ROWS * a_row + 24 * spec.n_pool * spec.most_components + rows, 0, 0, a_row)
 
 
 def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:
@@ -173,7 +183,7 @@ def _too_little(spec: FitSpec, table: TableSize, stages: list[Stage], least: int
     stage = max(stages, key=lambda stage: stage.bytes(LEAST_ROWS, 1))
     narrower = _widest(spec, table)
     remedy = f"Allow at least {least} bytes"
-    remedy += f", or n_components={narrower} at most." if narrower else "; no width needs as little."
+    remedy += f", or n_components={narrower} at most." if narrower else "; no n_components needs as little."
     return MemoryBudgetError(f"memory must hold {stage.name} of {least} bytes", spec.memory, remedy)
 
 
@@ -183,7 +193,7 @@ def _widest(spec: FitSpec, table: TableSize) -> int:
     def fits(width: int) -> bool:
         pool = None if spec.pool_size is None else min(spec.pool_size, max(width, 1))
         narrower = replace(spec, n_components=width, pool_size=pool)
-        return spec.memory is not None and _needed(fit_stages(narrower, table), LEAST_ROWS, 1) <= spec.memory
+        return spec.memory is not None and least_memory(narrower, table) <= spec.memory
 
     low, high = 0, spec.most_components
     while high - low > 1:

@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .blocks import Block, BlockSource, SourceView
+from .blocks import Block, BlockSource, innermost
 from .errors import CheckpointWarning, InvalidParameterError
 from .executors import Executor, Item, Items, State, Total
 
@@ -60,6 +60,8 @@ class Recorded:
         return Recorded(self._executor.limited(n_workers), self._journal)
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
+        if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
+            return self._executor.reduce(items, map_item)
         total: Total = self._once(len(items), map_item, lambda: self._executor.reduce(items, map_item))
         return total
 
@@ -283,8 +285,7 @@ def _same(first: Any, second: Any) -> bool:
 
 def fingerprint(source: BlockSource, executor: Executor) -> int:
     """A number that changes with the rows: that of the files they are in, or of the rows themselves, in one pass."""
-    while isinstance(source, SourceView):
-        source = source.source
+    source = innermost(source)
     stated = getattr(source, "fingerprint", None)
     if stated is not None:
         return int(stated)

@@ -22,8 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ from .tables import (
 
 Array = NDArray[Any]
 _AHEAD, _AHEAD_BYTES = 8, 2**25  # blocks read before they are asked for, at most; as many are decoded at a time
+_DECODED_BYTES = 2**22  # at a time, where rows are only looked at
+_PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
 _PARQUET, _CSV, _NUMPY = (".parquet", ".pq", ".parq"), (".csv", ".tsv", ".csv.gz", ".tsv.gz"), (".npy",)
 _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
 _PAGES = 2**16  # bytes of a column chunk that are buffered
@@ -102,13 +105,17 @@ def _kind(file: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong."""
+    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong.
+
+    ``column_bytes`` is the size of the largest column.
+    """
 
     path: str
     file: str
     number: int
     first: int
     n_rows: int
+    column_bytes: int = 0
 
     def __str__(self) -> str:
         return f"{self.file}, row group {self.number}"
@@ -139,6 +146,11 @@ class Storage(Protocol):
 
     def fingerprint(self) -> int:
         """A number that changes with the files."""
+        ...
+
+    @property
+    def reading_bytes(self) -> int:
+        """What reading takes beside the rows that are read."""
         ...
 
 
@@ -221,6 +233,10 @@ class FileSource:
         return self.storage.fingerprint()
 
     @property
+    def reading_bytes(self) -> int:
+        return self.storage.reading_bytes
+
+    @property
     def n_ahead(self) -> int:
         """Blocks read before they are asked for."""
         return min(_AHEAD, max(1, _AHEAD_BYTES // (8 * self.n_features * self.block_rows)))
@@ -276,6 +292,11 @@ class ParquetRows:
     weight: str | None
     dtype: np.dtype[Any]
     labels: bool = False
+
+    @property
+    def reading_bytes(self) -> int:
+        chunk = max(group.column_bytes for group in self.groups)
+        return len(self.needed) * min(_PAGE_BYTES, 2 * chunk)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_cursor", _Cursor(self.groups, self.needed))
@@ -373,55 +394,76 @@ class _Cursor:
     def _from(self, start: int, at_once: int) -> Iterator[tuple[RowGroup, Any]]:
         first = bisect_right(self._firsts, start) - 1
         skip = start - self._firsts[first]
-        for group in self._groups[first:]:
-            for batch in _batches(group, self._columns, at_once):
-                unread = min(skip, batch.num_rows)
-                skip -= unread
-                if unread < batch.num_rows:
-                    yield group, batch.slice(unread)
+        for group, batch in _batches(self._groups[first:], self._columns, at_once):
+            unread = min(skip, batch.num_rows)
+            skip -= unread
+            if unread < batch.num_rows:
+                yield group, batch.slice(unread)
 
 
-def _batches(group: RowGroup, columns: list[str], at_once: int) -> Iterator[Any]:
-    with _blamed(group, columns), _open_parquet(group.path, group.file) as file:
-        yield from file.iter_batches(at_once, row_groups=[group.number], columns=columns)
+def _batches(groups: Sequence[RowGroup], columns: list[str], at_once: int) -> Iterator[tuple[RowGroup, Any]]:
+    """All rows of row groups, at most ``at_once`` together, with the row group they are from."""
+    for path, inside in groupby(groups, key=lambda group: group.path):
+        of_file = list(inside)
+        yield from _batches_of_file(path, of_file, columns, at_once)
+
+
+def _batches_of_file(
+    path: str, groups: list[RowGroup], columns: list[str], at_once: int
+) -> Iterator[tuple[RowGroup, Any]]:
+    pa = require_arrow()
+    at, left = 0, groups[0].n_rows
+    with _open_parquet(path, groups[0].file) as file:
+        batches = file.iter_batches(at_once, row_groups=[group.number for group in groups], columns=columns)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(groups[at:], columns, error) from error
+            if batch is None:
+                return
+            while batch.num_rows:
+                if left == 0:
+                    at += 1
+                    left = groups[at].n_rows
+                part = batch.slice(0, left)
+                left -= part.num_rows
+                batch = batch.slice(part.num_rows)
+                yield groups[at], part
 
 
 def _picked(groups: tuple[RowGroup, ...], rows: Array, columns: list[str]) -> Iterator[tuple[RowGroup, Any]]:
     """The rows with these numbers, batch by batch; row groups without any are not read."""
+    pa = require_arrow()
+    ends = np.array([group.first + group.n_rows for group in groups])
+    wanted = [groups[i] for i in np.unique(np.searchsorted(ends, rows, side="right"))]
+    before, start = None, 0
+    for group, batch in _batches(wanted, columns, max(LEAST_ROWS, _DECODED_BYTES // (8 * len(columns)))):
+        start = group.first if group is not before else start
+        begin, end = np.searchsorted(rows, (start, start + batch.num_rows))
+        if begin < end:
+            yield group, batch.take(pa.array(rows[begin:end] - start))
+        before, start = group, start + batch.num_rows
+
+
+def _unreadable(groups: list[RowGroup], columns: list[str], error: Exception) -> InvalidParameterError:
+    """What the reader found wrong, told with file, row group and column."""
+    pa = require_arrow()
+    where = str(groups[0])
     for group in groups:
-        first, last = np.searchsorted(rows, (group.first, group.first + group.n_rows))
-        if first == last:
+        for column in columns:
+            try:
+                with _open_parquet(group.path, group.file) as file:
+                    file.read_row_group(group.number, columns=[column])
+            except (pa.ArrowException, OSError, InvalidParameterError):
+                where = f"{group}, column {column!r}"
+                break
+        else:
             continue
-        inside, start = rows[first:last] - group.first, 0
-        for batch in _batches(group, columns, max(LEAST_ROWS, _AHEAD_BYTES // (16 * len(columns)))):
-            begin, end = np.searchsorted(inside, (start, start + batch.num_rows))
-            if begin < end:
-                yield group, batch.take(require_arrow().array(inside[begin:end] - start))
-            start += batch.num_rows
-
-
-@contextmanager
-def _blamed(group: RowGroup, columns: list[str]) -> Iterator[None]:
-    """Whatever the reader finds wrong, told with file, row group and column."""
-    pa = require_arrow()
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        column = _unreadable_column(group, columns)
-        raise InvalidParameterError(
-            "every row group must be readable", f"{group}{column}: {error}", "Write the file again, or leave it out."
-        ) from error
-
-
-def _unreadable_column(group: RowGroup, columns: list[str]) -> str:
-    pa = require_arrow()
-    for column in columns:
-        try:
-            with _open_parquet(group.path, group.file) as file:
-                file.read_row_group(group.number, columns=[column])
-        except (pa.ArrowException, OSError, InvalidParameterError):
-            return f", column {column!r}"
-    return ""
+        break
+    return InvalidParameterError(
+        "every row group must be readable", f"{where}: {error}", "Write the file again, or leave it out."
+    )
 
 
 def _open_parquet(path: str, file: str) -> Any:
@@ -545,10 +587,11 @@ def _index(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup, ...
                 raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
             schemas.append(opened.schema_arrow)
             for number in range(footer.num_row_groups):
-                n_rows = footer.row_group(number).num_rows
-                if n_rows:
-                    groups.append(RowGroup(path, file, number, first, n_rows))
-                    first += n_rows
+                about = footer.row_group(number)
+                largest = max(about.column(j).total_uncompressed_size for j in range(about.num_columns))
+                if about.num_rows:
+                    groups.append(RowGroup(path, file, number, first, about.num_rows, largest))
+                    first += about.num_rows
     return tuple(groups), schemas
 
 
@@ -614,27 +657,32 @@ def scan(
     others = [name for name in inputs if name not in numeric]
     summary: TableSummary | None = None
     seen: dict[Any, float] = {}
+    total_weight = 0.0
     columns = _distinct(*inputs, *targets, weight)
-    for group in groups:
-        for batch in _batches(group, columns, max(LEAST_ROWS, _AHEAD_BYTES // (16 * len(columns)))):
-            for name, sums in numeric.items():
-                values = _numbers(batch.column(name))
-                _check_finite(values, name, group, missing=True)
-                sums.add(values)
-            if others:
-                for name in others:
-                    with _in_column(name, group):
-                        clean(name, batch.column(name))
-                part = summarise(batch.select(others))
-                summary = part if summary is None else summary + part
-            w = np.ones(batch.num_rows) if weight is None else _numbers(batch.column(weight)).astype(np.float64)
-            if weight is not None:
-                _check_weights(w, weight, group)
-            for name in targets:
-                if labels:
-                    _count_labels(_labels(batch, name, group), w, seen)
-                else:
-                    _check_target(batch, name, group)
+    for group, batch in _batches(groups, columns, max(LEAST_ROWS, _DECODED_BYTES // (8 * len(columns)))):
+        for name, sums in numeric.items():
+            values = _numbers(batch.column(name))
+            _check_finite(values, name, group, missing=True)
+            sums.add(values)
+        if others:
+            for name in others:
+                with _in_column(name, group):
+                    clean(name, batch.column(name))
+            part = summarise(batch.select(others))
+            summary = part if summary is None else summary + part
+        w = np.ones(batch.num_rows) if weight is None else _numbers(batch.column(weight)).astype(np.float64)
+        if weight is not None:
+            _check_weights(w, weight, group)
+        total_weight += float(w.sum())
+        for name in targets:
+            if labels:
+                _count_labels(_labels(batch, name, group), w, seen)
+            else:
+                _check_target(batch, name, group)
+    if not total_weight > 0:
+        raise InvalidParameterError(
+            "some weights must be above zero", f"zeros only in column {weight!r}", "Drop sample_weight."
+        )
     encoded = {} if summary is None else {column.name: column for column in make_encoding(summary).columns}
     chosen = [
         NumberColumn(name, numeric[name].mean, numeric[name].n_missing > 0) if name in numeric else encoded.get(name)
@@ -670,6 +718,7 @@ class NumpyRows:
     y: Array
     weight: Array | None
     labels: bool = False
+    reading_bytes: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_rows", _map_numpy(self.path))
@@ -848,6 +897,8 @@ def _open_numpy(files: list[str], table: Table, y: Any, sample_weight: Any, labe
             )
     if weight is not None:
         _check_weights(np.asarray(weight), "sample_weight", files[0])
+        if not np.any(weight):
+            raise InvalidParameterError("some weights must be above zero", "zeros only", "Drop sample_weight.")
     if not labels:
         for column in range(targets.shape[1]):
             _check_finite(targets[:, column], column, "y")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .bases import Basis, BSplineBasis
 from .bilinear import Search
@@ -13,6 +13,8 @@ _LARGEST_POOL = 5000
 _GREEDY_POOL = 3000
 _LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
 _LARGEST_AUTO_WIDTH = 500
+FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
+_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,12 @@ class FitSpec:
     intercept: bool = True
     search: Search = field(default_factory=Search)
     memory: int | None = None
+
+    def for_few_rows(self, n_rows: int) -> FitSpec:
+        """Random directions chosen greedily, and no wider than few rows can tell apart."""
+        most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
+        width = None if self.n_components is None else min(self.n_components, most)
+        return replace(self, refined=False, sampling="greedy", n_components=width, widest=most)
 
     @property
     def n_pool(self) -> int:

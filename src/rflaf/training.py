@@ -34,6 +34,7 @@ from .refine import Shape, begin, fold
 from .refine import train as train_refined
 from .scaling import ColumnMoments
 from .selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
+from .specification import FEW_ROWS as _FEW_ROWS
 from .specification import FitSpec
 from .spectral import Directions, draw
 
@@ -48,9 +49,7 @@ _EFFORT = 0.5  # of the epochs: enough to tell which recipe is best under the sq
 _FIRST_WIDTH = 100
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
-_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _CLEARLY = 0.05
-_FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
 _ENCODED_MEMORY = 2**31
 LEAST_REFINED_ROWS = 200
 
@@ -84,7 +83,7 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
         return _sample(problem, spec, rng, executor)
     if problem.moments.n_used < LEAST_REFINED_ROWS:
         _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(problem, _for_few_rows(spec, problem.moments.n_used), rng, executor)
+        return _sample(problem, spec.for_few_rows(problem.moments.n_used), rng, executor)
     return _refine(problem, spec, rng, executor)
 
 
@@ -164,7 +163,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         hunt, shape, _recipes(spec, problem), spec.keep_outliers, tolerance, executor
     )
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
-        convex = _for_few_rows(spec, n_rows)
+        convex = spec.for_few_rows(n_rows)
         rivals = (convex, replace(convex, sampling="plain", per_component=False))
         errors = [_rival_error(hunt, problem, rival, rng, executor) for rival in rivals]
         errors[1] *= 1 + _CLEARLY  # few rows judge badly: the convex model has the benefit of the doubt
@@ -238,13 +237,6 @@ def _recipes(spec: FitSpec, problem: Problem) -> Plan:
     if not problem.squared:
         plan = plan.scaled((problem.curvature / 2) ** 0.5)
     return plan if spec.alpha is None else plan.with_alpha(spec.alpha)
-
-
-def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
-    """Random directions chosen greedily, and no wider than few rows can tell apart."""
-    most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
-    width = None if spec.n_components is None else min(spec.n_components, most)
-    return replace(spec, refined=False, sampling="greedy", n_components=width, widest=most)
 
 
 def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
@@ -349,11 +341,10 @@ def _select(
         selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
     else:
         row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = int(
-            np.clip(
-                (_POOL_MEMORY if spec.memory is None else spec.memory) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS
-            )
-        )
+        n_rows = _POOL_MEMORY // row_bytes
+        if spec.memory is not None:  # the least are planned for; of others there is a second copy, centred
+            n_rows = _LEAST_GREEDY_ROWS + spec.memory // (2 * row_bytes)
+        n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
         lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
         ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
         selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
