@@ -56,3 +56,18 @@ class OutlierWarning(UserWarning):
 
 class AssumptionWarning(UserWarning):
     """An assumption of the theory does not hold for the numbers given."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster that held the rows was lost before the work was done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the cluster was lost: {reason}. Connect a new client, persist the rows again and try again.")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ClusterError], tuple[str]]:
+        return type(self), (self.reason,)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint can no longer be written; the fit goes on without."""

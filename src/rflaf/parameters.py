@@ -6,6 +6,7 @@ and densities check themselves.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -99,6 +100,11 @@ _RULES: dict[str, Rule] = {
         "-1 uses every processor.",
     ),
     "memory": (_or_word("auto", _is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
+    "checkpoint": (
+        lambda value: value is None or isinstance(value, str | os.PathLike),
+        "must be None or the path of a file",
+        "Use None.",
+    ),
     "verbose": (lambda value: _is_flag(value) or _is_whole(value), "must be True or False", "Use False."),
 }
 

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from .bases import fit_function
 from .bilinear import STARTS, SharedActivation
 from .blocks import MOST_ROWS, BlockSource, array_source
+from .budget import TableSize, fit_stages
 from .errors import AssumptionWarning, InvalidParameterError
 from .executors import Executor, ThreadExecutor, resolve_n_jobs
 from .features import FeatureMap, sum_equations
@@ -302,9 +303,7 @@ def approximate_kernel(
 
 
 def _fit_bytes(source: BlockSource, spec: FitSpec) -> int:
-    itemsize = source.dtype.itemsize
-    block = MOST_ROWS * spec.row_bytes(source.n_features, source.n_outputs, itemsize)
-    return spec.sums_bytes(source.n_outputs, itemsize) + block
+    return max(stage.bytes(MOST_ROWS, 1) for stage in fit_stages(spec, TableSize.of(source)))
 
 
 def _fixed(spec: FitSpec) -> SharedActivation:
