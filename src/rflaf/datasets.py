@@ -145,7 +145,7 @@ def teacher(
     *,
     activation: str | Callable[[Array], Array] = "wave",
     spectrum: str | Density = "gaussian",
-    n_atoms: int = 4_000,
+    n_atoms: int = 1_000,
     noise: float = 0.05,
     preprocessing: str = "standard",
     random_state: int = 0,
@@ -172,9 +172,9 @@ def teacher(
     axis = rng.standard_normal(n_features)
     v = np.sin(2 * axis @ W + rng.uniform(0, 2 * np.pi))
     v /= np.sqrt(np.mean(v**2))
-    spread = Teacher(W, v, sigma)(X).std()
-    truth = Teacher(W, v / spread, sigma)
-    y = truth(X) + noise * rng.standard_normal(n_samples)
+    f = Teacher(W, v, sigma)(X)
+    truth = Teacher(W, v / f.std(), sigma)
+    y = f / f.std() + noise * rng.standard_normal(n_samples)
     train, test = _split(n_samples, random_state)
     names = tuple(f"x{i}" for i in range(n_features))
     return Dataset("teacher", preprocessing, "regression", X[train], y[train], X[test], y[test], names, truth)
@@ -457,7 +457,9 @@ def _prepare(name: str, preprocessing: str, X: Array, y: Array, columns: tuple[s
 
 
 def _standardise(X: Array, seen: Any) -> Array:
-    """Columns minus mean over standard deviation, both of the rows ``seen``; indicators stay zero and one."""
+    """Columns minus mean over standard deviation, both of the rows ``seen``; indicators stay, constants become zero."""
     center, scale = X[seen].mean(axis=0), X[seen].std(axis=0)
-    indicator = np.all((X == 0) | (X == 1), axis=0)
-    return (X - np.where(indicator, 0.0, center)) / np.where(indicator | (scale == 0), 1.0, scale)
+    constant = scale <= 8 * np.finfo(np.float64).eps * np.abs(center)
+    indicator = np.all((X == 0) | (X == 1), axis=0) & ~constant
+    moved = np.where(constant, 0.0, X - np.where(indicator, 0.0, center))
+    return moved / np.where(indicator | constant, 1.0, scale)
