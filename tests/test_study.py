@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
+from time import monotonic, sleep
 
 import numpy as np
 import pytest
@@ -213,7 +217,7 @@ def test_every_protocol_gives_a_finite_score(made_up_data, small_pool, data, pro
 
 def test_lightgbm_is_a_reference_or_its_extra_is_named(made_up_data, monkeypatch):
     trial = Trial("protein", "reference", "", 0, "LightGBM", 0, 0, 5)
-    monkeypatch.setitem(__import__("sys").modules, "lightgbm", None)
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(MissingExtraError, match=r"rflaf\[study\]"):
         next(protocols.run((trial,)))
 
@@ -316,6 +320,41 @@ def test_a_worker_that_dies_leaves_its_records(made_up_data, tiny, tmp_path):
     assert complaint == ""
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the workers")
+def test_a_run_that_is_killed_leaves_its_records_and_no_processes(made_up_data, tmp_path):
+    path = tmp_path / "records.jsonl"
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\nfrom pathlib import Path\nfrom rflaf.study import experiments, runner\n"
+        "if __name__ == '__main__':\n"
+        f"    trials = experiments.parse('tiny', {TINY.replace('[0, 1, 2]', str(list(range(200))))!r}).trials('full')\n"
+        "    runner.run(trials, Path(sys.argv[1]), 2)\n"
+    )
+    process = subprocess.Popen([sys.executable, str(script), str(path)])
+    wait_until(lambda: path.exists() and path.read_text().count("\n") >= 2)
+    workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.wait()
+    assert len(workers) >= 2
+    wait_until(lambda: not any(is_running(worker) for worker in workers))
+    records, _ = runner.read_records(path)
+    assert len(records) >= 2
+
+
+def wait_until(happened, seconds=120):
+    end = monotonic() + seconds
+    while not happened():
+        assert monotonic() < end
+        sleep(0.1)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_a_diverged_trial_is_described_as_such():
     record = a_record(score=Score(None, None, None, None), diverged=True)
     assert runner.describe(record) == "protein paper rbf 17 plain S=100 seed 0: diverged"
@@ -336,6 +375,9 @@ def test_a_cell_stands_beside_the_authors():
     assert np.isclose(cell.predict_microseconds, 10.0)
     assert np.isclose(cell.high - cell.mean, 1.8856 * 0.01 / 3**0.5, rtol=1e-4)
     assert not replace(cell, mean=0.32).agrees
+    assert not cell.no_worse
+    assert replace(cell, mean=0.28).no_worse
+    assert replace(cell, metric="accuracy").no_worse
 
 
 def test_diverged_seeds_are_counted_and_left_out_of_the_mean():
@@ -356,6 +398,7 @@ def test_a_cell_the_authors_have_not_has_no_difference():
     (cell,) = summaries.summarise([a_record(n_centres=9)], "loss", {"protein": 1})
     assert cell.difference is None
     assert cell.agrees is None
+    assert cell.no_worse is None
     assert "0.2900 ± 0.0000" in summaries.to_markdown([cell])
 
 
