@@ -5,6 +5,7 @@
 RFLAFRegressor(n_components=30)
 """
 
+from . import datasets
 from .errors import InvalidParameterError, MemoryBudgetError
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .model import Activation, RandomFeatureModel
@@ -20,4 +21,5 @@ __all__ = [
     "RandomActivationFeatures",
     "RandomFeatureModel",
     "__version__",
+    "datasets",
 ]
