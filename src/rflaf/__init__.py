@@ -5,7 +5,7 @@
 RFLAFRegressor(n_components=30)
 """
 
-from . import theory
+from . import datasets, theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from .export import to_c, to_onnx
@@ -26,6 +26,7 @@ __all__ = [
     "UnreadableModelFile",
     "WidthPlan",
     "__version__",
+    "datasets",
     "load",
     "plan",
     "save",
