@@ -52,6 +52,7 @@ LAYERS = (
     ("study.figures", "study.evidence"),
     ("study.command", "console"),
     ("model_commands",),
+    ("table_commands",),
     ("cli",),
     ("__main__",),
 )
@@ -61,6 +62,7 @@ SURFACE = {
     "demo",
     "console",
     "model_commands",
+    "table_commands",
     "cli",
     "__main__",
 }  # may also import the package itself, for its version
@@ -77,8 +79,8 @@ OWNERS = {  # a library -> the only modules that may import it
     "cloudpickle": {"clusters"},
     "onnx": {"onnx_graph"},
     "skl2onnx": {"onnx_graph"},
-    "typer": {"cli", "console", "model_commands"},
-    "rich": {"cli", "console", "model_commands", "progress"},
+    "typer": {"cli", "console", "model_commands", "table_commands"},
+    "rich": {"cli", "console", "model_commands", "table_commands", "progress"},
     "pyarrow": {"tables", "reading", "files"},
     "safetensors": {"persistence"},
     "matplotlib": {"plots.style", "demo", "study.figures"},

@@ -13,7 +13,7 @@ import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import __version__, model_commands
+from . import __version__, model_commands, table_commands
 from . import demo as demonstration
 from .console import errors, explain, results
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Random feature models with learnable activation functions.",
 )
-for command in model_commands.COMMANDS:
+for command in (*model_commands.COMMANDS, *table_commands.COMMANDS):
     app.command()(command)
 
 
