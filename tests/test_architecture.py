@@ -35,7 +35,16 @@ LAYERS = (
     ("persistence", "onnx_graph", "c_header"),
     ("table_graph",),
     ("export",),
-    ("plots", "datasets"),
+    ("inspection", "plots.style", "datasets"),
+    ("plots.activations", "plots.columns", "plots.components", "plots.predictions"),
+    ("plots",),
+    ("report.markup", "report.speed", "report.subject"),
+    ("report.charts", "report.pieces", "report.checks", "report.quality"),
+    ("report.evidence",),
+    ("report.mistakes", "report.columns", "report.components", "report.model_facts"),
+    ("report.scores",),
+    ("report.sections", "report.page"),
+    ("report",),
     ("demo", "console", "study", "study.splines", "study.optimisers", "study.kernels"),
     ("model_commands", "study.protocols", "study.lemmas"),
     ("study.experiments", "study.runner", "study.summaries", "study.orders", "study.gains"),
@@ -44,15 +53,8 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-SURFACE = {
-    "plots",
-    "demo",
-    "console",
-    "model_commands",
-    "cli",
-    "__main__",
-}  # may also import the package itself, for its version
-KNOWS_ITS_VERSION = {*SURFACE, "persistence"}
+SURFACE = {"plots", "report", "demo", "console", "model_commands", "cli", "__main__"}
+KNOWS_ITS_VERSION = {*SURFACE, "persistence"}  # may also import the package itself
 
 KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_refine_kernels"}
 CORE_LIBRARIES = {"numpy", "scipy", "sklearn", "joblib", "numba", "llvmlite", "threadpoolctl"}
@@ -66,13 +68,13 @@ OWNERS = {  # a library -> the only modules that may import it
     "skl2onnx": {"onnx_graph"},
     "typer": {"cli", "console", "model_commands"},
     "rich": {"cli", "console", "model_commands"},
-    "matplotlib": {"plots", "demo", "study.figures"},
+    "matplotlib": {"plots.style", "demo", "study.figures"},
     "pyarrow": {"tables", "reading"},
     "safetensors": {"persistence"},
     "pooch": {"datasets"},
     "tqdm": {"datasets"},
     "openpyxl": {"datasets"},
-    "lightgbm": {"study.protocols"},
+    "lightgbm": {"report.quality", "study.protocols"},
 }
 
 LAYER_OF = {module: number for number, layer in enumerate(LAYERS) for module in layer}

@@ -209,7 +209,6 @@ def test_a_model_is_exported(folder, tmp_path, capsys, language, name):
 
 
 def test_a_report_is_written(folder, tmp_path, capsys):
-    pytest.importorskip("rflaf.report")
     printed = output(
         capsys, "report", folder / "houses.rflaf", "--data", folder / "sold.csv", "--out", tmp_path / "r.html"
     )
