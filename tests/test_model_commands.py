@@ -213,7 +213,7 @@ def test_a_report_is_written(folder, tmp_path, capsys):
         capsys, "report", folder / "houses.rflaf", "--data", folder / "sold.csv", "--out", tmp_path / "r.html"
     )
     assert printed == f"report: {tmp_path / 'r.html'}\n"
-    assert "price" in (tmp_path / "r.html").read_text()
+    assert "regression of price" in (tmp_path / "r.html").read_text()
 
 
 def spoilt(folder, tmp_path, **columns):

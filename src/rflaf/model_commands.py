@@ -204,7 +204,8 @@ def report(
         table = read_table(data, header)
         y = fitted.target.read(table, fitted.encoding.missing)
         facts = {name: str(fitted.provenance[name]) for name in ("data", "date") if name in fitted.provenance}
-        write_report(fitted, table, y, out, facts=facts)
+        title = f"{fitted.task} of {fitted.target.name}"
+        write_report(fitted, table, y, out, title=title, facts=facts)
     show({"out": str(out)}, [f"report: {out}"], as_json)
 
 
