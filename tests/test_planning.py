@@ -73,7 +73,7 @@ def assert_same(one: WidthPlan, other: WidthPlan, rtol: float = 1e-12) -> None:
 
 def drawn_pool(X, y, seed: int):
     """The problem and the directions that a plan of this seed starts from."""
-    rng = np.random.default_rng(check_random_state(seed).randint(2**31))
+    rng = np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
     with ThreadExecutor(1) as executor:
         problem = state_problem(array_source(X, y), Squared(), True, rng, executor)
     return problem, draw_pool(problem, FitSpec(POOL), rng)[1]
@@ -248,6 +248,8 @@ def test_a_lambda_above_the_first_eigenvalue_is_warned_about(easy):
 def test_a_seed_gives_one_plan_whatever_the_threads(easy, planned):
     assert_same(plan(*easy, random_state=0, n_jobs=2), planned)
     assert_same(plan(*easy, random_state=np.random.RandomState(0)), planned)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    assert_same(plan(*easy, random_state=np.random.default_rng(seed)), planned)
     other = plan(*easy, random_state=1)
     assert other.effective_dimension != planned.effective_dimension
     assert other.effective_dimension == pytest.approx(planned.effective_dimension, rel=0.2)

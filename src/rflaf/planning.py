@@ -198,7 +198,8 @@ def plan(
     targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
     lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
-    rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+    given = isinstance(random_state, np.random.Generator)
+    rng = random_state if given else np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     source = array_source(X, targets)
     with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
         kernel = approximate_kernel(source, None if y is None else loss, rng, executor)
