@@ -489,7 +489,8 @@ def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
     assert_array_equal(model.directions_, undisturbed.directions_)
 
 
-def test_a_client_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(rows):
+@pytest.mark.parametrize("lost", ["client", "scheduler"])
+def test_a_cluster_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(lost, rows):
     X, y, _, _ = rows
     model = regressor().fit(X[:300], y[:300])
     before, state = model.predict(X), pickle.dumps(model)
@@ -503,12 +504,22 @@ def test_a_client_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(rows):
     ) as cluster:
         client = distributed.Client(cluster)
         lazy = cut(X, 12).map_blocks(slowly, meta=np.empty((0, 0)))
-        lost = threading.Timer(0.5, client.close)
-        lost.start()
+        ending = threading.Timer(0.5, client.close if lost == "client" else cluster.close)
+        ending.start()
         with pytest.raises(ClusterError, match="the cluster was lost"):
             model.fit(lazy, cut(y, 12))
-        lost.join()
+        ending.join()
+        client.close()
         assert_array_equal(model.predict(X), before)
         assert pickle.dumps(model) == state
         with pytest.raises(ClusterError, match="its client is closed"):
             Cluster(client.get).compute({"x": 1}, ["x"])
+
+
+def test_what_goes_wrong_in_a_worker_is_told_as_it_is(rows, client):
+    def missing(part):
+        raise FileNotFoundError("rows.bin")
+
+    lazy = cut(rows[0], 3).map_blocks(missing, meta=np.empty((0, 0)))
+    with pytest.raises(FileNotFoundError, match=r"rows\.bin"):
+        regressor().fit(lazy, cut(rows[1], 3))
