@@ -128,12 +128,12 @@ def _n_columns(spec: FitSpec, table: TableSize) -> int:
 
 
 def _choosing(spec: FitSpec, table: TableSize, sums: int, targets: int) -> Stage:
-    """Greedy selection from a pool, by its sums or by the features of a sample, which are centred in a second copy."""
+    """Greedy selection from a pool, by its sums or by the features of a sample, made block by block."""
     rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
     if not spec.lazy:
         return Stage("the pool", _COPIES * sums + rows)
-    a_row = table.itemsize * spec.n_pool
-    return Stage("the pool", 2 * _LEAST_POOL_ROWS * a_row + 24 * spec.n_pool * spec.most_components + rows, 0, 0, a_row)
+    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * spec.most_components
+    return Stage("the pool", features + rows, 0, 0, 24 * spec.n_pool)  # three copies of projections, for their spread
 
 
 def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:
@@ -183,16 +183,15 @@ def _too_little(spec: FitSpec, table: TableSize, stages: list[Stage], least: int
     stage = max(stages, key=lambda stage: stage.bytes(LEAST_ROWS, 1))
     narrower = _widest(spec, table)
     remedy = f"Allow at least {least} bytes"
-    remedy += f", or n_components={narrower} at most." if narrower else "; no n_components needs as little."
+    remedy += f", or n_components={narrower} at most." if narrower else "; fewer components alone are not enough."
     return MemoryBudgetError(f"memory must hold {stage.name} of {least} bytes", spec.memory, remedy)
 
 
 def _widest(spec: FitSpec, table: TableSize) -> int:
-    """The largest number of components that the memory holds, zero for none; a pool given shrinks with it."""
+    """The largest number of components that the memory holds, zero for none."""
 
     def fits(width: int) -> bool:
-        pool = None if spec.pool_size is None else min(spec.pool_size, max(width, 1))
-        narrower = replace(spec, n_components=width, pool_size=pool)
+        narrower = replace(spec, n_components=width)
         return spec.memory is not None and least_memory(narrower, table) <= spec.memory
 
     low, high = 0, spec.most_components

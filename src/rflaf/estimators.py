@@ -27,7 +27,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -627,6 +626,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
         if is_files(X):
+            from sklearn.metrics import r2_score  # slow to import, and only needed here
+
             y, answers, sample_weight = self._score_files(X, y, sample_weight, self._mean, labels=False)
             return float(r2_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
@@ -800,6 +801,8 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows ``X``, which may be in files, whose label is predicted."""
         if is_files(X):
+            from sklearn.metrics import accuracy_score  # slow to import, and only needed here
+
             y, answers, sample_weight = self._score_files(X, y, sample_weight, self._label, labels=True)
             return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
