@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import signal
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rflaf import InvalidParameterError, RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from rflaf.blocks import ArraySource, Block, Pairs, Scratch, StandardisedTargets, parts_of
-from rflaf.clusters import Cluster, DaskExecutor, DaskSource, executor_for, is_collection, open_collection
+from rflaf.clusters import Cluster, DaskExecutor, DaskSource, _add, executor_for, is_collection, open_collection
 from rflaf.errors import ClusterError
 from rflaf.executors import ThreadExecutor
 
@@ -205,6 +207,37 @@ def test_chunks_of_partitions_are_learned(rows, here):
         regressor(half_life=10).partial_fit(cut(X, 3), cut(y, 3))
 
 
+def test_chunks_of_labels_are_learned(rows, here):
+    X, _, labels, _ = rows
+    settings = {**PAPER, "random_state": 0, "alpha": 1e-3}
+    one, other = (RFLAFClassifier(6, **settings) for _ in range(2))
+    for part in (slice(0, 700), slice(700, N)):
+        one.partial_fit(X[part], labels[part], classes=["high", "low", "mid"])
+        other.partial_fit(cut(X[part], 3), cut(labels[part], 3), classes=["high", "low", "mid"])
+    assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=0, atol=1e-8)
+    with pytest.raises(InvalidParameterError, match="labels must be among the classes given first"):
+        other.partial_fit(cut(X, 3), cut(np.where(labels == "low", "none", labels), 3))
+    with pytest.raises(InvalidParameterError, match="columns must be those of the first rows"):
+        other.partial_fit(cut(X[:, :2], 3), cut(labels, 3))
+
+
+def test_passes_are_shown_and_recorded(rows, in_memory, here, tmp_path, capsys):
+    X, y, _, _ = rows
+    journal = tmp_path / "passes"
+    model = regressor(verbose=True, memory=10**8, checkpoint=journal).fit(cut(X, 4), cut(y, 4))
+    assert "line 6" in capsys.readouterr().err
+    assert not journal.exists()
+    assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
+
+
+def test_processes_of_their_own_will_do(rows, in_memory):
+    X, y, _, _ = rows
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool, dask.config.set(scheduler="processes", pool=pool):
+        model = regressor().fit(cut(X, 3), cut(y, 3))
+    assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
+
+
 # Rows
 
 
@@ -274,8 +307,6 @@ def test_partial_sums_that_are_added_stay_as_they_are(here):
     kept = [np.ones(2), np.ones(2), np.ones(2)]
     source = DaskSource(Cluster.current(), [], [], 1, 1, np.dtype(float), lambda value: value)
     assert source.n_samples == len(source) == 0
-    from rflaf.clusters import _add
-
     assert_array_equal(_add(kept), [3, 3])
     assert_array_equal(kept, np.ones((3, 2)))
 
@@ -458,7 +489,8 @@ def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
     assert_array_equal(model.directions_, undisturbed.directions_)
 
 
-def test_a_client_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(rows):
+@pytest.mark.parametrize("lost", ["client", "scheduler"])
+def test_a_cluster_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(lost, rows):
     X, y, _, _ = rows
     model = regressor().fit(X[:300], y[:300])
     before, state = model.predict(X), pickle.dumps(model)
@@ -472,12 +504,22 @@ def test_a_client_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(rows):
     ) as cluster:
         client = distributed.Client(cluster)
         lazy = cut(X, 12).map_blocks(slowly, meta=np.empty((0, 0)))
-        lost = threading.Timer(0.5, client.close)
-        lost.start()
+        ending = threading.Timer(0.5, client.close if lost == "client" else cluster.close)
+        ending.start()
         with pytest.raises(ClusterError, match="the cluster was lost"):
             model.fit(lazy, cut(y, 12))
-        lost.join()
+        ending.join()
+        client.close()
         assert_array_equal(model.predict(X), before)
         assert pickle.dumps(model) == state
         with pytest.raises(ClusterError, match="its client is closed"):
             Cluster(client.get).compute({"x": 1}, ["x"])
+
+
+def test_what_goes_wrong_in_a_worker_is_told_as_it_is(rows, client):
+    def missing(part):
+        raise FileNotFoundError("rows.bin")
+
+    lazy = cut(rows[0], 3).map_blocks(missing, meta=np.empty((0, 0)))
+    with pytest.raises(FileNotFoundError, match=r"rows\.bin"):
+        regressor().fit(lazy, cut(rows[1], 3))

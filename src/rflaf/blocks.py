@@ -114,6 +114,23 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
+class Unchanged:
+    """Items that no pass changes, so that the result of a pass can be recorded."""
+
+    items: Any
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
+
+    @property
+    def parts(self) -> Parts | None:
+        return parts_of(self.items)
+
+
+@dataclass(frozen=True, slots=True)
 class ArraySource:
     """Blocks of arrays, memory maps or sparse matrices that are already validated.
 

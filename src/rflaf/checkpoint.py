@@ -59,6 +59,9 @@ class Recorded:
     def limited(self, n_workers: int) -> Recorded:
         return Recorded(self._executor.limited(n_workers), self._journal)
 
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return self._executor.elsewhere(items)
+
     def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
         if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
             return self._executor.reduce(items, map_item)

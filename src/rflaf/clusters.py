@@ -95,11 +95,12 @@ class Cluster:
             raise ClusterError(f"its client is {client.status}")
         from concurrent.futures import CancelledError
 
+        from distributed.comm.core import CommClosedError
         from distributed.scheduler import KilledWorker
 
         try:
             yield
-        except (KilledWorker, CancelledError, TimeoutError, OSError) as error:
+        except (KilledWorker, CancelledError, CommClosedError) as error:
             raise ClusterError(f"{type(error).__name__}: {error}") from error
         except Exception as error:
             if client.status != "running":
@@ -131,6 +132,9 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._here.__exit__(kind, error, trace)
+
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return parts_of(items) is not None
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total:
         """``sum_i map_item(items[i], scratch)``, part by part; the parts are added in a fixed tree."""

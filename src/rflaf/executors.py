@@ -58,6 +58,10 @@ class Executor(Protocol):
         """A list, or items that stay where those given live."""
         ...
 
+    def elsewhere(self, items: Items[Any]) -> bool:
+        """Whether these items are mapped in other processes, which see nothing of this one."""
+        ...
+
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         """What ``n_steps`` steps make of a state, each of the one before: ``advance(state, step)``."""
         ...
@@ -143,6 +147,9 @@ class ThreadExecutor:
     def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> list[Any]:
         """``[map_item(item) for item in items]``."""
         return list(self._results(len(items), lambda i: map_item(items[i])))
+
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return False
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         """Steps that follow one another, in the calling thread."""

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
-from .blocks import parts_of
 from .executors import Executor, Item, Items, State, Total
 
 _log = logging.getLogger("rflaf")
@@ -37,16 +36,19 @@ class Watched:
     def limited(self, n_workers: int) -> Watched:
         return Watched(self._executor.limited(n_workers), self._begin)
 
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return self._executor.elsewhere(items)
+
     def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
         with self._begun(items, len(items), map_item) as done:
-            if parts_of(items) is not None:
+            if self.elsewhere(items):
                 total: Total = done(self._executor.reduce(items, map_item), len(items))
                 return total
             return self._executor.reduce(items, lambda item, scratch: done(map_item(item, scratch)))
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
         with self._begun(items, len(items), map_item) as done:
-            if parts_of(items) is not None:
+            if self.elsewhere(items):
                 return done(self._executor.map(items, map_item), len(items))
             return self._executor.map(items, lambda item: done(map_item(item)))
 

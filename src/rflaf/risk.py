@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block, BlockSource, Pairs, Scratch
+from .blocks import Block, BlockSource, Pairs, Scratch, Unchanged
 from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
 from .folds import folds_of
@@ -101,7 +101,7 @@ class KeptRows:
 
     @property
     def items(self) -> Items[Any]:
-        return self.blocks
+        return Unchanged(self.blocks)
 
     @property
     def make(self) -> Make:
