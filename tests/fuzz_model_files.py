@@ -8,6 +8,7 @@ No code may run and no file may cost more than 200 MB. A short run is part of th
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import resource
@@ -171,7 +172,7 @@ ODD_VALUES = (
 
 
 def random_value(rng: np.random.Generator):
-    return ODD_VALUES[rng.integers(len(ODD_VALUES))]
+    return copy.deepcopy(ODD_VALUES[rng.integers(len(ODD_VALUES))])
 
 
 def leaves(value, path=()):
@@ -199,15 +200,21 @@ def forge_header(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _forge_arrays(data, rng)
+
+
+def _forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
     header, arrays = parts(data)
     names = list(arrays)
     for _ in range(rng.integers(1, 3)):
         name = names[rng.integers(len(names))]
         array = arrays[name]
         match rng.integers(7):
-            case 0 if array.size and array.dtype.kind == "f":
+            case 0 if array.size and array.dtype == np.float64:
                 array.flat[rng.integers(array.size)] = rng.choice([np.nan, np.inf, 1e300, -1e308, 5e-324])
-            case 1 if array.size and array.dtype.kind == "i":
+            case 1 if array.size and array.dtype == np.int64:
                 array.flat[rng.integers(array.size)] = rng.choice([-1, 2**62, -(2**62), 7])
             case 2:
                 arrays[name] = array.T.copy()
@@ -219,9 +226,7 @@ def forge_arrays(data: bytes, rng: np.random.Generator) -> bytes:
                 arrays[name] = array.astype([np.float32, np.int64, np.float64, np.int8, np.float16][rng.integers(5)])
             case 6:
                 arrays[name] = arrays[names[rng.integers(len(names))]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return forged(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    return forged(header, {name: np.ascontiguousarray(array) for name, array in arrays.items()})
 
 
 MUTATIONS: tuple[Mutation, ...] = (
@@ -285,6 +290,8 @@ def run(n_runs: int, seed: int = 0) -> dict:
             finally:
                 watch.on = False
             ends[f"{mutation.__name__}: {end}"] += 1
+            if sys.stderr.isatty() and number % 1000 == 0:
+                sys.stderr.write(f"\r{number}")
         grown = megabytes() - before
     return {
         "runs": n_runs,

@@ -76,6 +76,34 @@ def demo(
     results.print(f"picture: {out}", highlight=False)
 
 
+@app.command()
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies; all usual ones if none.")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Hours of work, or minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for records, tables and figures.")] = Path("rflaf-paper"),
+    jobs: Annotated[int, typer.Option(help="Processes to run trials in.", min=1)] = 2,
+) -> None:
+    """Run the paper's experiments, beside the authors' numbers; a run that was stopped goes on where it was.
+
+    Example:  rflaf reproduce figure1 --quick --out results
+    """
+    from .study import command
+
+    bar = Progress(
+        BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"),
+        console=errors, disable=not errors.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int, line: str) -> None:
+            progress.update(task, completed=done, total=total, description=line)
+
+        written = command.reproduce(figures or [], "full" if full else "quick", out, show, jobs)
+    for path in written:
+        results.print(str(path), highlight=False, soft_wrap=True)
+
+
 def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> Table:
     n_rows, n_columns = problem.X_train.shape
     title = f"{problem.name}: {n_rows} training rows x {n_columns} columns; test error / variance (seconds to fit)"

@@ -30,6 +30,10 @@ class MissingExtraError(ImportError):
         super().__init__(f"{what} need {package}, which is not installed. Run  pip install 'rflaf[{extra}]'")
 
 
+class DataNotFoundError(FileNotFoundError):
+    """A file of a public data set is neither on this computer nor to be had from its publisher."""
+
+
 class MemoryBudgetError(InvalidParameterError):
     """The memory a fit may use is too small for the smallest block it needs."""
 

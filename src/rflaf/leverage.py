@@ -38,11 +38,13 @@ class Leverage:
     lam : the lambda they were computed for
     relative_error : root mean square error of the scores over their root mean square, estimated from two halves of
         the rows; zero where all rows were used
+    kept : (n_kept,), indices of those drawn from the pool, increasing; None before the draw
     """
 
     scores: Array
     lam: float
     relative_error: float = 0.0
+    kept: Array | None = None
 
     @property
     def effective_dimension(self) -> float:
@@ -120,11 +122,18 @@ def resample(pool: Directions, leverage: Leverage, n_components: int, rng: np.ra
     >>> kept.n_draws
     3
     """
+    return resample_and_mark(pool, leverage, n_components, rng)[0]
+
+
+def resample_and_mark(
+    pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator
+) -> tuple[Directions, Leverage]:
+    """`resample`, and the scores with the directions drawn marked as kept."""
     q = leverage.probabilities
     drawn = rng.choice(q.size, size=n_components, p=q)
     kept, copies = np.unique(drawn, return_counts=True)
     importance = pool.importance[kept] * np.sqrt(copies / (q.size * q[kept]))
-    return pool.take(kept, importance=importance, n_draws=n_components)
+    return pool.take(kept, importance=importance, n_draws=n_components), replace(leverage, kept=kept)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import importlib
 import json
 import sys
 import time
@@ -28,6 +27,7 @@ from .errors import InvalidParameterError, OutlierWarning
 from .export import to_c, to_onnx
 from .persistence import check_output, describe_file, load, replacing, save
 from .reading import read_chunks, read_table, write_chunks
+from .report import write_report
 from .table_model import TableFit, TableModel, fit_table
 from .tables import MISSING, find_column, require_arrow
 
@@ -200,12 +200,11 @@ def report(
     """
     _check_other(out, data, model)
     fitted = _load_table_model(model)
-    reporting = _optional("report", "report")
     with working("reporting"):
         table = read_table(data, header)
-        X = fitted.encoding.transform(table)
         y = fitted.target.read(table, fitted.encoding.missing)
-        reporting.write_report(fitted.estimator, X, y, out, feature_names=list(fitted.encoding.feature_names))
+        facts = {name: str(fitted.provenance[name]) for name in ("data", "date") if name in fitted.provenance}
+        write_report(fitted, table, y, out, facts=facts)
     show({"out": str(out)}, [f"report: {out}"], as_json)
 
 
@@ -218,15 +217,6 @@ def _check_other(out: Path, *inputs: Path | None) -> None:
     for path in inputs:
         if path is not None and path.exists() and out.exists() and path.samefile(out):
             raise InvalidParameterError("the output must not be a file that is read", str(out), "Choose another path.")
-
-
-def _optional(module: str, what: str) -> Any:
-    try:
-        return importlib.import_module(f".{module}", __package__)
-    except ModuleNotFoundError as error:
-        if error.name != f"{__package__}.{module}":
-            raise
-        raise InvalidParameterError(f"rflaf {what} needs a newer rflaf", "this one", "Upgrade it.") from None
 
 
 def _names(table: Any, names: list[str] | None) -> list[str]:

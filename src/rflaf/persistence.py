@@ -731,7 +731,10 @@ def _read_seen(node: _Node, width: int, n_outputs: int) -> Seen:
 
 def _read_leverage(node: _Node) -> Leverage:
     scores = node["scores"].array(None, finite=False)
-    return Leverage(scores, node["lam"].number(), node["relative_error"].number(finite=False))
+    kept = node["kept"].maybe(lambda part: part.array(None, whole=True))
+    if kept is not None and kept.size and not (kept.min() >= 0 and kept.max() < scores.size):
+        raise node["kept"].refuse(f"numbers below {scores.size}")
+    return Leverage(scores, node["lam"].number(), node["relative_error"].number(finite=False), kept)
 
 
 def _read_selection(node: _Node) -> Selection:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.pipeline import Pipeline
 
 from .onnx_graph import Graph, convert, require_skl2onnx, tensor_type
 from .table_model import TableModel
@@ -36,6 +35,8 @@ class _Encoder(TransformerMixin, BaseEstimator):
 
 def convert_table(model: TableModel, dtype: np.dtype[Any]) -> Any:
     """The ONNX model of a table model: inputs are the columns of its encoding, by name and in its order."""
+    from sklearn.pipeline import Pipeline  # slow to import, and only needed here
+
     require_skl2onnx().update_registered_converter(_Encoder, "RflafTableEncoding", _declare, _encode)
     pipeline = Pipeline([("encoding", _Encoder(model.encoding, dtype)), ("estimator", model.estimator)])
     return convert(pipeline, [(column.name, _input_dtype(column, dtype), 1) for column in model.encoding.columns])

@@ -19,8 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, mean_squared_error, r2_score, roc_auc_score
-from sklearn.model_selection import train_test_split
 
 from .errors import InvalidParameterError
 from .estimators import RFLAFClassifier, RFLAFRegressor
@@ -76,20 +74,22 @@ def metrics_of(estimator: Any, X: Array, y: Array) -> dict[str, float]:
 
     Labels the classifier does not know count as errors; the log-loss and AUC are then left out.
     """
+    from sklearn import metrics as measures  # slow to import, and only needed here
+
     predicted = estimator.predict(X)
     if not hasattr(estimator, "classes_"):
         return {
-            "r2": float(r2_score(y, predicted)) if len(y) > 1 else float("nan"),
-            "rmse": float(np.sqrt(mean_squared_error(y, predicted))),
-            "mae": float(mean_absolute_error(y, predicted)),
+            "r2": float(measures.r2_score(y, predicted)) if len(y) > 1 else float("nan"),
+            "rmse": float(np.sqrt(measures.mean_squared_error(y, predicted))),
+            "mae": float(measures.mean_absolute_error(y, predicted)),
         }
-    metrics = {"accuracy": float(accuracy_score(y, predicted))}
+    metrics = {"accuracy": float(measures.accuracy_score(y, predicted))}
     classes = estimator.classes_
     if hasattr(estimator, "predict_proba") and np.isin(y, classes).all():
         probabilities = estimator.predict_proba(X)
-        metrics["log_loss"] = float(log_loss(y, probabilities, labels=classes))
+        metrics["log_loss"] = float(measures.log_loss(y, probabilities, labels=classes))
         if len(classes) == 2 and np.unique(y).size == 2:
-            metrics["auc"] = float(roc_auc_score(y == classes[1], probabilities[:, 1]))
+            metrics["auc"] = float(measures.roc_auc_score(y == classes[1], probabilities[:, 1]))
     return metrics
 
 
@@ -130,18 +130,30 @@ def fit_table(
     aim = make_target(summarise(table.select([name]), missing), name, task)
     train, held_out = _split(table, aim, test, missing, random_state)
     encoding = make_encoding(summarise(train, missing), {*exclude, aim.name}, categories, missing)
-    kind = RFLAFClassifier if aim.task == "classification" else RFLAFRegressor
-    estimator = kind(**{"random_state": random_state, **(parameters or {})})
+    estimator = _make_estimator(aim.task, {"random_state": random_state, **(parameters or {})})
     estimator.fit(encoding.transform(train), aim.read(train, missing))
     model = TableModel(encoding, aim, estimator, dict(provenance or {}))
     metrics = {} if held_out is None else model.evaluate(held_out)
     return TableFit(model, metrics, train.num_rows, 0 if held_out is None else held_out.num_rows)
 
 
+def _make_estimator(task: str, parameters: Mapping[str, Any]) -> Any:
+    kind = RFLAFClassifier if task == "classification" else RFLAFRegressor
+    known = kind._get_param_names()
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InvalidParameterError(
+            f"parameters must be those of {kind.__name__}", unknown, f"It takes {', '.join(known)}."
+        )
+    return kind(**parameters)
+
+
 def _split(
     table: Any, aim: TargetEncoding, test: float | Any, missing: Sequence[str], random_state: int
 ) -> tuple[Any, Any | None]:
     """Rows to train on and rows to measure on, which are spread evenly over the classes."""
+    from sklearn.model_selection import train_test_split  # slow to import, and only needed here
+
     if not isinstance(test, int | float):
         return table, as_table(test)
     if not 0 <= test < 1:

@@ -59,7 +59,8 @@ def as_table(table: Any) -> Any:
         table = pa.Table.from_batches([table])
     if not isinstance(table, pa.Table):
         try:
-            table = pa.table(table)
+            framed = hasattr(table, "iloc")  # pandas: its index is no column
+            table = pa.Table.from_pandas(table, preserve_index=False) if framed else pa.table(table)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise InvalidParameterError(
                 "a column must hold values of one kind",

@@ -21,7 +21,7 @@ from .executors import Executor
 from .features import compile_features
 from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
 from .incremental import Terms
-from .leverage import Leverage, resample
+from .leverage import Leverage, resample_and_mark
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
 from .normal_equations import Remedy
@@ -113,7 +113,8 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         leverage = score_pool(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, width, rng), approximate
+        directions, leverage = resample_and_mark(directions, leverage, width, rng)
+        start = approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
