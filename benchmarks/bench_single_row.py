@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import timeit
 from collections.abc import Callable
+from functools import partial
 
 import lightgbm
 import numpy as np
@@ -12,16 +14,14 @@ from threadpoolctl import threadpool_limits
 
 from rflaf import RFLAFRegressor, to_onnx
 
-CALLS = 500
+TURN = 3e-4  # seconds, shorter than a slice of a busy machine
 LIMIT = 15  # microseconds
 
 
-def repeated(call: Callable[[], object]) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(CALLS):
-            call()
-
-    return run
+def calls_a_turn(call: Callable[[], object]) -> int:
+    """As many as fit into a turn, seen from the quickest of some."""
+    quickest = min(timeit.repeat(call, number=1, repeat=50))
+    return max(1, int(TURN / quickest))
 
 
 def onnx_call(estimator: RFLAFRegressor, row: np.ndarray) -> Callable[[], object]:
@@ -50,10 +50,12 @@ def main() -> None:
     trees = lightgbm.LGBMRegressor(n_estimators=100, verbose=-1, n_jobs=1).fit(X, y).booster_
     contestants["LightGBM, 100 trees, Booster.predict"] = lambda: trees.predict(row, num_threads=1)
     with threadpool_limits(1):
-        seconds = medians({name: repeated(call) for name, call in contestants.items()}, rounds=15)
+        calls = {name: calls_a_turn(call) for name, call in contestants.items()}
+        turns = {name: partial(timeit.timeit, call, number=calls[name]) for name, call in contestants.items()}
+        seconds = medians(turns, rounds=301)
     for name, value in seconds.items():
         limit = f"   limit {LIMIT}" if name.startswith("model") else ""
-        print(f"{name:<44} {value / CALLS * 1e6:8.1f} microseconds a row{limit}")
+        print(f"{name:<44} {value / calls[name] * 1e6:8.1f} microseconds a row{limit}")
 
 
 if __name__ == "__main__":
