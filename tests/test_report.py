@@ -481,7 +481,7 @@ def test_the_pointer_reads_values_off_a_chart(visit):
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.4)
     tip = page.locator("#tip")
     assert tip.is_visible()
-    assert re.search(r"prediction: -?[\d.]+", tip.inner_text())
+    assert re.search(r"left -?[\d.]+\nprediction: -?[\d.]+", tip.inner_text())
     page.mouse.move(2, 2)
     assert tip.is_hidden()
 
