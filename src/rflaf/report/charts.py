@@ -222,7 +222,7 @@ def legend(*entries: tuple[str, str]) -> Markup:
 def cut(words: str, most: int) -> str:
     """Words that fit along an axis: the middle of long ones is left out.
 
-    >>> cut("a column with quite a long name", 16)
+    >>> cut("a column with quite a long name", 18)
     'a column...long name'
     """
     half = most // 2
