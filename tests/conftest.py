@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from rflaf import specification
 
@@ -21,4 +22,11 @@ def small_pool():
     """Few directions to choose from: tables of few rows, tried by greedy selection by default, are fitted quickly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(specification, "_GREEDY_POOL", 60)
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_blas_thread():
+    """Many small decompositions: threads of BLAS would spend their time waiting for one another."""
+    with threadpool_limits(1, "blas"):
         yield

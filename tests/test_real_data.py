@@ -1,4 +1,4 @@
-"""Test errors on the protein data, against fixed marks and against cosine features of the same width."""
+"""Test errors on the protein data, against fixed marks and cosine features of the same width; a plan for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rflaf import RFLAFRegressor
+from rflaf import RFLAFRegressor, plan
 
 pytestmark = pytest.mark.realdata
 SEEDS = (0, 1, 2)
@@ -86,3 +86,14 @@ def test_a_refined_model_meets_its_mark_and_covers_its_targets(settings, mark):
     mean, deviation = model.predict(X_test, return_std=True)
     assert mean_squared_error(y_test, mean) <= mark
     assert 0.85 < np.mean(np.abs(y_test - mean) < 1.6449 * deviation) < 0.95
+
+
+def test_a_plan_for_protein_says_why_leverage_and_plain_sampling_are_equal():
+    X, y = protein()
+    answer = plan(X[:36_584], y[:36_584], random_state=0)
+    assert answer.lam == 36_584**-0.5
+    assert answer.spectrum.relative_error < 0.2
+    assert 1 < answer.spread < 6
+    assert answer.enough_greedy < answer.leverage_width < answer.plain_width
+    assert answer.enough_greedy < answer.enough_plain
+    assert answer.practice.path.errors.min() < 0.55

@@ -11,7 +11,7 @@ from settings import PAPER
 from rflaf import RFLAFRegressor
 from rflaf.errors import InvalidParameterError
 from rflaf.normal_equations import NormalEquations
-from rflaf.selection import Selection, select_greedily
+from rflaf.selection import Selection, WidthPath, nested_errors, select_greedily, width_grid
 
 seeds = st.integers(0, 2**32 - 1)
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
@@ -252,6 +252,90 @@ def test_the_best_width_of_a_few_components_and_noise_is_that_few():
     selection = select(Z, y, 20)
     assert set(selection.order[:3]) == {3, 7, 11}
     assert selection.best_width(0.01) == 3
+
+
+# Nested widths, judged on rows held out
+
+
+def held_out_error(Z, y, kept, ridge: float, intercept: bool, weight=None) -> float:
+    """Of the ridge on the rows ``kept``, by least squares; on the other rows."""
+    w = np.ones(len(y)) if weight is None else weight
+    share = w[kept] / w[kept].sum()
+    z_mean, y_mean = (share @ Z[kept], share @ y[kept]) if intercept else (np.zeros(Z.shape[1]), np.zeros(y.shape[1]))
+    root = np.sqrt(share)[:, None]
+    rows = np.vstack([root * (Z[kept] - z_mean), np.sqrt(ridge) * np.eye(Z.shape[1])])
+    targets = np.vstack([root * (y[kept] - y_mean), np.zeros((Z.shape[1], y.shape[1]))])
+    v = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    residual = y[~kept] - y_mean - (Z[~kept] - z_mean) @ v
+    return float(np.average(np.sum(residual**2, axis=1), weights=w[~kept]))
+
+
+@each_intercept
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_nested_errors_are_those_of_refitting_on_the_rows(n_outputs, weighted, intercept):
+    Z, y = some_pool(60, 9, n_outputs)
+    weight = np.random.default_rng(1).integers(1, 4, 60).astype(float) if weighted else None
+    kept = np.arange(60) % 4 != 0
+    inside, outside = (
+        equations_of(Z[rows], y[rows], None if weight is None else weight[rows]) for rows in (kept, ~kept)
+    )
+    widths = np.array([1, 4, 9])
+    path = nested_errors(inside, outside, widths, intercept)
+    np.testing.assert_array_equal(path.widths, widths)
+    for width, error in zip(widths, path.errors, strict=True):
+        ridges = inside.take(np.arange(width)).system(intercept).ridges()
+        errors = [held_out_error(Z[:, :width], y, kept, ridge, intercept, weight) for ridge in ridges]
+        assert error == pytest.approx(min(errors), rel=1e-9)
+
+
+def test_the_error_of_a_width_does_not_depend_on_the_other_widths():
+    Z, y = some_pool(60, 9)
+    inside, outside = equations_of(Z[:40], y[:40]), equations_of(Z[40:], y[40:])
+    whole = nested_errors(inside, outside, np.arange(1, 10)).errors
+    np.testing.assert_array_equal(nested_errors(inside, outside, np.array([7, 2])).errors, whole[[6, 1]])
+
+
+def test_a_target_of_the_first_components_has_no_error_from_there_on():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((400, 12))
+    y = Z[:, :4] @ rng.uniform(1, 2, (4, 1))
+    path = nested_errors(equations_of(Z[:300], y[:300]), equations_of(Z[300:], y[300:]), width_grid(12))
+    np.testing.assert_array_equal(path.widths, [1, 2, 3, 5, 7, 10, 12])
+    assert np.all(path.errors[:3] > 0.5)
+    assert np.all(path.errors[3:] < 1e-6)
+
+
+def test_a_target_of_the_first_components_and_noise_needs_no_more():
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((2000, 30))
+    y = Z[:, :5] @ rng.uniform(1, 2, (5, 1)) + rng.standard_normal((2000, 1))
+    path = nested_errors(equations_of(Z[:1500], y[:1500]), equations_of(Z[1500:], y[1500:]), np.arange(1, 31))
+    assert path.best_width(0.01) == 5
+    assert path.errors.min() == pytest.approx(1, abs=0.15)
+
+
+def test_components_that_are_zero_leave_the_error_of_the_mean():
+    y = np.random.default_rng(0).standard_normal((40, 1))
+    kept, held_out = (equations_of(np.zeros((20, 3)), y[rows]) for rows in (slice(0, 20), slice(20, 40)))
+    path = nested_errors(kept, held_out, np.array([1, 3]))
+    np.testing.assert_allclose(path.errors, np.mean((y[20:] - y[:20].mean()) ** 2), rtol=1e-9)
+    assert path.best_width() == 1
+
+
+def test_the_best_nested_width_is_the_smallest_within_the_tolerance():
+    path = WidthPath(np.array([1, 5, 10, 50]), np.array([2.0, 1.05, 1.0, 1.01]))
+    assert [path.best_width(tolerance) for tolerance in (0.0, 0.02, 0.06, 1.0)] == [10, 10, 5, 1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 10_000))
+def test_a_grid_of_widths_rises_from_one_to_the_largest_in_steps_of_at_most_two(most):
+    widths = width_grid(most)
+    assert (widths[0], widths[-1]) == (1, most)
+    assert np.all(np.diff(widths) > 0)
+    assert np.all(widths[1:] <= 2 * widths[:-1])
+    assert widths.size <= 6 * np.log10(most) + 3
 
 
 # The estimators

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .bases import fit_function
 from .bilinear import STARTS, SharedActivation
 from .blocks import MOST_ROWS, BlockSource, array_source
+from .budget import TableSize, fit_stages
 from .errors import AssumptionWarning, InvalidParameterError
 from .executors import Executor, ThreadExecutor, resolve_n_jobs
 from .features import FeatureMap, sum_equations
@@ -42,6 +42,7 @@ Array = NDArray[Any]
 _SAMPLE_ROWS, _POOL_SIZE = 4000, 1000
 _DENSE_GRID = 2001
 _LAMBDAS = np.geomspace(1e-6, 1.0, 61)
+_LOSSES: dict[str, Loss] = {"squared": Squared(), "log_loss": Logistic()}
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,12 @@ class WidthPlan:
         ]
         if self.practice is not None:
             within = f"within {self.tolerance:.0%} of the lowest error"
+            path, selection = self.practice.path, self.practice.selection
+            plain = _of_at_most(path.best_width(self.tolerance), int(path.widths[-1]))
+            greedy = _of_at_most(selection.best_width(self.tolerance), selection.order.size)
             rows += [
-                ("enough, plain sampling", f"{self.enough_plain:,}", f"{within} on rows held out"),
-                ("enough, chosen greedily", f"{self.enough_greedy:,}", f"{within}, cross-validated"),
+                ("enough, plain sampling", plain, f"{within} on rows held out"),
+                ("enough, chosen greedily", greedy, f"{within}, cross-validated"),
                 (
                     "squared norm",
                     f"{self.practice.squared_norm:.3g}",
@@ -188,6 +192,8 @@ def plan(
     True
     """
     check_delta(delta)
+    if not 0 <= tolerance < np.inf:
+        raise InvalidParameterError("tolerance must be a number, at least zero", tolerance, "The default is 0.01.")
     X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
     targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
@@ -195,7 +201,7 @@ def plan(
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
     source = array_source(X, targets)
     with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
-        kernel = approximate_kernel(source, loss, y is not None, rng, executor)
+        kernel = approximate_kernel(source, None if y is None else loss, rng, executor)
         spectrum = spectrum_of_rows(kernel.rows())
         dimension = spectrum.effective_dimension(lam)
         scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
@@ -277,27 +283,27 @@ class ApproximateKernel:
 
 def approximate_kernel(
     source: BlockSource,
-    loss: Loss,
-    has_target: bool,
+    loss: Loss | None,
     rng: np.random.Generator,
     executor: Executor,
     n_rows: int = _SAMPLE_ROWS,
     pool_size: int = _POOL_SIZE,
 ) -> ApproximateKernel:
-    """Lines 1 and 2 of Algorithm 1, and ``n_rows`` rows to look at the kernel on."""
-    spec = FitSpec(pool_size, sampling="plain", loss=loss)
-    problem = state_problem(source, loss, True, rng, executor)
+    """Lines 1 and 2 of Algorithm 1 under a loss, and ``n_rows`` rows to look at the kernel on.
+
+    Without a loss there is no target, and the activation is tanh.
+    """
+    spec = FitSpec(pool_size, sampling="plain", loss=loss or Squared())
+    problem = state_problem(source, spec.loss, True, rng, executor)
     _, pool = draw_pool(problem, spec, rng)
     started = perf_counter()
-    activation = learn_activation(problem, pool, spec, rng, executor) if has_target else _fixed(spec)
+    activation = _fixed(spec) if loss is None else learn_activation(problem, pool, spec, rng, executor)
     learning = perf_counter() - started
     return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
 
 
 def _fit_bytes(source: BlockSource, spec: FitSpec) -> int:
-    itemsize = source.dtype.itemsize
-    block = MOST_ROWS * spec.row_bytes(source.n_features, source.n_outputs, itemsize)
-    return spec.sums_bytes(source.n_outputs, itemsize) + block
+    return max(stage.bytes(MOST_ROWS, 1) for stage in fit_stages(spec, TableSize.of(source)))
 
 
 def _fixed(spec: FitSpec) -> SharedActivation:
@@ -308,25 +314,42 @@ def _fixed(spec: FitSpec) -> SharedActivation:
 
 def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
     """Targets as numbers, and the loss: zeros without a target, a column a class for labels."""
+    if not (isinstance(loss, Loss) or (isinstance(loss, str) and loss in ("auto", *_LOSSES))):
+        raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")
     if y is None:
-        return np.zeros(X.shape[0]), Squared()
+        return np.zeros(X.shape[0]), _LOSSES["squared" if loss == "auto" else loss] if isinstance(loss, str) else loss
     check_consistent_length(X, y)
     labels = np.asarray(y)
+    numeric = labels.dtype.kind in "iuf"
+    if numeric:
+        labels = check_array(labels, ensure_2d=False, dtype=np.float64)
     if loss == "auto":
-        two = labels.ndim == 1 and type_of_target(labels) == "binary"
-        loss = "log_loss" if labels.dtype.kind in "OUSb" or two else "squared"
+        loss = "squared" if numeric and (labels.ndim > 1 or np.unique(labels).size != 2) else "log_loss"
     if loss == "log_loss":
-        classes, at = np.unique(labels, return_inverse=True)
-        if classes.size < 2:
-            raise InvalidParameterError("labels must be of two classes or more", classes.tolist(), "Check y.")
-        return (at.astype(float), Logistic()) if classes.size == 2 else (np.eye(classes.size)[at], Softmax())
-    if loss == "squared":
-        loss = Squared()
-    if not isinstance(loss, Loss):
-        raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")
+        return _one_column_a_class(labels)
+    if labels.dtype.kind in "US":
+        raise InvalidParameterError("this loss needs a numeric target", str(labels.flat[0]), "Use loss='log_loss'.")
+    loss = loss if isinstance(loss, Loss) else Squared()
     numbers = check_array(labels, ensure_2d=False, dtype=np.float64)
     loss.check(numbers)
     return numbers, loss
+
+
+def _one_column_a_class(labels: Array) -> tuple[Array, Loss]:
+    """Zeros and ones, (n_samples,) for two classes, else (n_samples, n_classes), and the loss for them."""
+    try:
+        classes, at = np.unique(column_or_1d(labels), return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in labels.flat})
+        raise InvalidParameterError("labels must be of one kind, none missing", kinds, "Fill or drop them.") from None
+    if classes.size < 2:
+        raise InvalidParameterError("labels must be of two classes or more", classes.tolist(), "Check y.")
+    return (at.astype(float), Logistic()) if classes.size == 2 else (np.eye(classes.size)[at], Softmax())
+
+
+def _of_at_most(width: int, widest: int) -> str:
+    """A width, which may not be enough where it is the widest that was tried."""
+    return f"{width:,} or more" if width == widest else f"{width:,}"
 
 
 def _bytes(size: int) -> str:

@@ -107,7 +107,10 @@ def select_pool(
         selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
     else:
         row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
+        n_rows = _POOL_MEMORY // row_bytes
+        if spec.memory is not None:  # the least are planned for; of others there is a second copy, centred
+            n_rows = _LEAST_GREEDY_ROWS + spec.memory // (2 * row_bytes)
+        n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
         lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
         ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
         selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
@@ -128,14 +131,21 @@ def enough_components(
     """
     sample = problem.proxy.sample(_GREEDY_ROWS, rng)
     table = read(sample, range(len(sample)), 1.0)
-    held_out = folds_of(table.X, _FOLDS) == 0
+    kept, held_out = _split(table.X)
     features = compile_pool(pool, activation, spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
         return sum_equations(part, features, executor)
 
-    return nested_errors(sums(~held_out), sums(held_out), width_grid(pool.n_components), spec.intercept)
+    return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), spec.intercept)
+
+
+def _split(X: Array) -> tuple[Array, Array]:
+    """Which rows to fit and which to hold out, by content; all are both where all are in one fold."""
+    folds = folds_of(X, _FOLDS)
+    held_out = folds == folds.min()
+    return (held_out if held_out.all() else ~held_out), held_out
 
 
 def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:

@@ -26,6 +26,7 @@ _LEAST_EIGENVALUES = 8
 _CLIFF = 1e-6  # a fall by this factor from one eigenvalue to the next ends a finite rank
 _NUMERICAL_ZERO = 1e-10  # of the largest
 _RELIABLE = 0.25  # relative error up to which an eigenvalue tells about the decay
+_NOT_ZERO = 0.6  # likewise, up to which it tells that the rank is not lower
 _HARMONIC = 1.05  # t up to which a decay counts as harmonic; with its standard error
 
 
@@ -36,7 +37,7 @@ class KernelSpectrum:
     Attributes
     ----------
     eigenvalues : (k,), the largest first
-    error : (k,), standard error of each, of sampling rows and components, from two halves of either
+    error : (k,), root mean square error of each, of sampling rows and components, from two halves of either
     trace : sum of all eigenvalues, also of those not found
     n_rows, n_components : of the samples
     """
@@ -65,7 +66,10 @@ class KernelSpectrum:
 
     @property
     def decay(self) -> Decay:
-        """How the eigenvalues that are known well enough decay."""
+        """How the eigenvalues known well enough decay; a finite rank where the last one is no chance of the draw."""
+        whole = classify_decay(self.eigenvalues)
+        if whole.case == "finite rank" and self.error[whole.last - 1] <= _NOT_ZERO * self.eigenvalues[whole.last - 1]:
+            return whole
         known = self.error <= _RELIABLE * self.eigenvalues
         n_known = known.size if known.all() else int(np.argmin(known))
         return classify_decay(self.eigenvalues[: max(n_known, _LEAST_EIGENVALUES)])
@@ -100,7 +104,7 @@ class Decay:
             "finite rank": f"rank {self.rate:.0f}",
             "exponential": f"mu_i ~ {self.rate:.3g}^i",
             "polynomial": f"mu_i ~ i^-{self.rate:.2f}",
-            "harmonic": f"mu_i ~ i^-{self.rate:.2f}, near 1/i",
+            "harmonic": f"mu_i ~ i^-{self.rate:.2f}, no faster than 1/i",
         }[self.case]
 
 
@@ -108,8 +112,9 @@ def spectrum_of_rows(Z: Array) -> KernelSpectrum:
     """The spectrum of the kernel of features ``Z`` (n_rows, s), with its error.
 
     Up to 2,048 components all eigenvalues are found; of more the 512 largest, by a randomised singular value
-    decomposition. The error of sampling is half the difference between two halves of the rows, and of the components,
-    in the root of the sum of squares; small eigenvalues of few components are known least.
+    decomposition. Two halves of the rows, and of the components, tell the error of sampling: half their difference is
+    that of chance, and their mean is off the whole by as much as the whole is off the truth. Of s components the last
+    s / 2 eigenvalues are therefore never known.
 
     >>> Z = np.random.default_rng(0).standard_normal((4000, 3)) * [2.0, 1.0, 0.5]
     >>> np.round(3 * spectrum_of_rows(Z).eigenvalues)                    # variances 4, 1 and 1/4
@@ -118,8 +123,10 @@ def spectrum_of_rows(Z: Array) -> KernelSpectrum:
     Z = np.asarray(Z, dtype=np.float64)
     if Z.ndim != 2 or Z.shape[0] < 4 or Z.shape[1] < 2:
         raise InvalidParameterError("features must have at least 4 rows and 2 columns", Z.shape, "Pass more.")
+    if not np.isfinite(Z).all():
+        raise InvalidParameterError("features must be finite", "NaN or infinity", "Leave those rows out.")
     mu = _eigenvalues(Z)
-    rows, columns = (_half_difference(halves, mu.size) for halves in ((Z[::2], Z[1::2]), (Z[:, ::2], Z[:, 1::2])))
+    rows, columns = (_sampling_error(mu, halves) for halves in ((Z[::2], Z[1::2]), (Z[:, ::2], Z[:, 1::2])))
     trace = float(np.einsum("rj,rj->", Z, Z)) / Z.size
     return KernelSpectrum(mu, np.hypot(rows, columns), trace, *Z.shape)
 
@@ -129,7 +136,7 @@ def classify_decay(eigenvalues: ArrayLike) -> Decay:
 
     A finite rank shows as a cliff. Else log mu is regressed on i and on log i, at 24 numbers spread evenly in log i so
     that neither end decides; the first eigenvalue, which often is that of a constant, is left out. The better law is
-    taken; a power not above one by more than its error and 0.05 counts as harmonic.
+    taken; a power not above one by more than its error and 0.05 counts as harmonic, as do all slower ones.
 
     >>> classify_decay(0.5 ** np.arange(30)).law
     'mu_i ~ 0.5^i'
@@ -150,7 +157,7 @@ def classify_decay(eigenvalues: ArrayLike) -> Decay:
     if exponential.rss < power.rss:
         A = float(np.exp(exponential.slope))
         return Decay("exponential", A, A * exponential.error, exponential.fit, confidence, 2, rank)
-    t = -power.slope
+    t = abs(power.slope)  # the eigenvalues are sorted
     case = "harmonic" if t <= _HARMONIC + 2 * power.error and t <= _HARMONIC + 0.1 else "polynomial"
     return Decay(case, t, power.error, power.fit, confidence, 2, rank)
 
@@ -182,15 +189,17 @@ def _eigenvalues(Z: Array) -> Array:
     return np.asarray(singular**2 / (n_rows * s))
 
 
-def _half_difference(halves: tuple[Array, Array], size: int) -> Array:
-    """Half of |mu of one half - mu of the other|, as long as the spectrum of the whole; smoothed over neighbours.
+def _sampling_error(mu: Array, halves: tuple[Array, Array]) -> Array:
+    """Root mean square error of eigenvalues ``mu`` of the whole, (k,), from those of two halves: chance and bias.
 
-    A single difference may vanish by chance: the root mean square over a few neighbours does not.
+    Where the bias goes as one over the size of the sample, that of the whole is how far the halves are off it. A single
+    difference may vanish by chance: the mean square of relative differences over a few neighbours does not.
     """
-    one, other = (_padded(_eigenvalues(half), size) for half in halves)
-    square = (one - other) ** 2 / 4
-    window = np.ones(5)
-    return np.sqrt(np.convolve(square, window, "same") / np.convolve(np.ones(size), window, "same"))
+    one, other = (_padded(_eigenvalues(half), mu.size) for half in halves)
+    size = np.maximum(mu, _NUMERICAL_ZERO * mu[0]) if mu[0] > 0 else np.ones_like(mu)
+    square = ((one - other) / size) ** 2 / 4 + ((one + other) / (2 * size) - mu / size) ** 2
+    window = np.ones(min(5, mu.size))
+    return size * np.sqrt(np.convolve(square, window, "same") / np.convolve(np.ones(mu.size), window, "same"))
 
 
 def _padded(mu: Array, size: int) -> Array:

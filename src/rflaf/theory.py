@@ -30,6 +30,7 @@ Case = Literal["squared", "lipschitz"]
 CASES: tuple[Case, ...] = ("squared", "lipschitz")
 PAPER_CONSTANT = 5.0
 _ROUNDING = 1e-10  # of the largest eigenvalue or entry: what is smaller is rounding
+_ROUNDINGS = 100.0  # of the precision of a Gram matrix that is not float64: likewise
 
 
 # Spectrum, effective dimension and leverage
@@ -42,7 +43,7 @@ def spectrum_of_gram(K: ArrayLike) -> Array:
     array([2., 1.])
     """
     K = _check_gram(K)
-    return check_eigenvalues(scipy.linalg.eigvalsh(K)[::-1] / K.shape[0])
+    return np.maximum(scipy.linalg.eigvalsh(K)[::-1] / K.shape[0], 0.0)
 
 
 def spectrum_of_features(blocks: Iterable[Array]) -> Array:
@@ -55,7 +56,7 @@ def spectrum_of_features(blocks: Iterable[Array]) -> Array:
     array([4., 1.])
     """
     G, n_rows = _sum_products(blocks)
-    return check_eigenvalues(scipy.linalg.eigvalsh(G)[::-1] / (n_rows * G.shape[0]))
+    return np.maximum(scipy.linalg.eigvalsh(G)[::-1] / (n_rows * G.shape[0]), 0.0)
 
 
 def effective_dimension(eigenvalues: ArrayLike, lam: ArrayLike) -> Any:
@@ -68,6 +69,8 @@ def effective_dimension(eigenvalues: ArrayLike, lam: ArrayLike) -> Any:
     """
     mu = check_eigenvalues(eigenvalues)
     lams = np.atleast_1d(np.asarray(lam, dtype=np.float64))
+    if lams.size == 0:
+        raise InvalidParameterError("lambda must be a number or several", lam, "The paper uses 1 / sqrt(n).")
     for value in lams.flat:
         check_lambda(float(value))
     _warn_if_above(float(lams.max()), float(mu.max()))
@@ -89,6 +92,7 @@ def leverage_function(K: ArrayLike, features: ArrayLike, lam: float) -> Array:
         raise InvalidParameterError(
             f"features must have the shape (n, m) with n = {K.shape[0]}", Z.shape, "Pass one column a direction."
         )
+    _check_finite("features", Z)
     n = K.shape[0]
     _warn_if_above(lam, _largest(K) / n)
     factor = scipy.linalg.cho_factor(K + n * lam * np.eye(n), lower=True)
@@ -282,8 +286,11 @@ class Growth:
         return self.power / t if self.by_rate else self.power
 
     def order(self, epsilon: ArrayLike, t: float = 1.0) -> Any:
-        """The order itself at ``epsilon`` below 1/e."""
-        log = np.log(1 / np.asarray(epsilon, dtype=np.float64))
+        """The order itself at ``epsilon`` below exp(-1), where loglog(1/e) is above zero."""
+        e = np.asarray(epsilon, dtype=np.float64)
+        if not np.all((e > 0) & (e < math.exp(-1))):
+            raise InvalidParameterError("epsilon must lie between 0 and exp(-1)", epsilon, "Try 0.1.")
+        log = np.log(1 / e)
         return np.exp(self.exponent(t) * log) * log**self.logs * np.log(log) ** self.loglogs
 
     @property
@@ -328,7 +335,7 @@ def gram_deviation(K: ArrayLike, K_hat: ArrayLike, lam: float) -> float:
     >>> gram_deviation(np.diag([1.0, 3.0]), np.diag([1.0, 1.0]), lam=0.5)      # |1 - 3| / (3 + 1)
     0.5
     """
-    K, K_hat = _check_gram(K), _check_gram(K_hat)
+    K, K_hat = _check_pair(K, K_hat)
     check_lambda(lam)
     n = K.shape[0]
     values = scipy.linalg.eigh(K_hat - K, K + n * lam * np.eye(n), eigvals_only=True)
@@ -344,7 +351,7 @@ def worst_risk(K: ArrayLike, K_hat: ArrayLike, lam: float) -> float:
     >>> round(worst_risk(np.diag([1.0, 3.0]), np.diag([1.0, 1.0]), lam=0.5), 12)      # 0.5 * 3 / (1 + 1)
     0.75
     """
-    K, K_hat = _check_gram(K), _check_gram(K_hat)
+    K, K_hat = _check_pair(K, K_hat)
     check_lambda(lam)
     n = K.shape[0]
     return lam * _largest(K, K_hat + n * lam * np.eye(n))
@@ -355,10 +362,15 @@ def squared_norm(K: ArrayLike, values: ArrayLike) -> float:
 
     At most E[v(w)^2] for f(x) = E_w[sigma(w.x) v(w)].
     """
-    K = _check_gram(K)
+    K, f = _check_gram(K), np.asarray(values, dtype=np.float64)
+    if f.shape != K.shape[:1]:
+        raise InvalidParameterError(
+            f"values must have the shape (n,) with n = {K.shape[0]}", f.shape, "Pass one value a row."
+        )
+    _check_finite("values", f)
     mu, U = scipy.linalg.eigh(K)
     kept = mu > _ROUNDING * max(float(mu[-1]), np.finfo(float).tiny)
-    return float(np.sum((U[:, kept].T @ np.asarray(values, dtype=np.float64)) ** 2 / mu[kept]))
+    return float(np.sum((U[:, kept].T @ f) ** 2 / mu[kept]))
 
 
 # Rules
@@ -367,14 +379,11 @@ def squared_norm(K: ArrayLike, values: ArrayLike) -> float:
 def check_eigenvalues(eigenvalues: ArrayLike) -> Array:
     """Eigenvalues as an array (k,), those below zero by no more than rounding set to zero."""
     mu = np.asarray(eigenvalues, dtype=np.float64)
-    if mu.ndim != 1 or mu.size == 0 or not np.isfinite(mu).all():
-        raise InvalidParameterError("eigenvalues must be a list of finite numbers", eigenvalues, "Pass at least one.")
+    if mu.ndim != 1 or mu.size == 0:
+        raise InvalidParameterError("eigenvalues must have the shape (k,)", mu.shape, "Pass a list of one or more.")
+    _check_finite("eigenvalues", mu)
     if mu.min() < -_ROUNDING * max(float(mu.max()), 0.0):
-        raise InvalidParameterError(
-            "eigenvalues of a Gram matrix must be at least zero",
-            float(mu.min()),
-            "The matrix is not positive semi-definite: use K = Z Z'.",
-        )
+        _refuse_negative(float(mu.min()))
     return np.maximum(mu, 0.0)
 
 
@@ -406,16 +415,51 @@ def _largest(K: Array, B: Array | None = None) -> float:
     return float(scipy.linalg.eigvalsh(K, B, subset_by_index=last)[0])
 
 
-def _check_gram(K: ArrayLike) -> Array:
-    K = np.asarray(K, dtype=np.float64)
+def _check_gram(matrix: ArrayLike) -> Array:
+    """A Gram matrix in float64, refused unless it is symmetric and positive semi-definite but for rounding."""
+    given = np.asarray(matrix)
+    K: Array = given.astype(np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
         raise InvalidParameterError("a Gram matrix must be square", K.shape, "Pass K of shape (n, n).")
+    _check_finite("a Gram matrix", K)
+    coarse = given.dtype.kind == "f" and given.dtype.itemsize < K.itemsize
+    rounding = _ROUNDINGS * float(np.finfo(given.dtype).eps) if coarse else _ROUNDING
     off = float(np.abs(K - K.T).max())
-    if not off <= _ROUNDING * float(np.abs(K).max()):
+    if off > rounding * float(np.abs(K).max()):
         raise InvalidParameterError(
-            "a Gram matrix must be symmetric and finite", f"entries that differ by {off:.3g}", "Use (K + K.T) / 2."
+            "a Gram matrix must be symmetric", f"entries that differ by {off:.3g}", "Use (K + K.T) / 2."
         )
+    K = (K + K.T) / 2
+    try:  # a factor costs a fraction of the eigenvalues, which only the message needs
+        scipy.linalg.cholesky(K + rounding * np.trace(K) * np.eye(K.shape[0]), lower=True, check_finite=False)
+    except scipy.linalg.LinAlgError:
+        smallest = float(scipy.linalg.eigvalsh(K, subset_by_index=[0, 0])[0])
+        if smallest < 0:  # zero is the matrix of a kernel that vanishes on these rows
+            _refuse_negative(smallest)
     return K
+
+
+def _check_pair(K: ArrayLike, K_hat: ArrayLike) -> tuple[Array, Array]:
+    one, other = _check_gram(K), _check_gram(K_hat)
+    if one.shape != other.shape:
+        raise InvalidParameterError(
+            f"both Gram matrices must be of the same rows, {one.shape}", other.shape, "Compute them on the same X."
+        )
+    return one, other
+
+
+def _check_finite(name: str, values: Array) -> None:
+    if not np.isfinite(values).all():
+        wrong = float(values[~np.isfinite(values)][0])
+        raise InvalidParameterError(f"{name} must be finite", wrong, "Leave out the rows it comes from.")
+
+
+def _refuse_negative(smallest: float) -> None:
+    raise InvalidParameterError(
+        "eigenvalues of a Gram matrix must be at least zero",
+        smallest,
+        "The matrix is not positive semi-definite: use K = Z Z'.",
+    )
 
 
 def _sum_products(blocks: Iterable[Array]) -> tuple[Array, int]:
@@ -428,10 +472,15 @@ def _sum_products(blocks: Iterable[Array]) -> tuple[Array, int]:
             raise InvalidParameterError(
                 "every block of features must have the shape (n_rows, s)", Z.shape, "Pass blocks of equal width."
             )
+        _check_finite("features", Z)
         total = Z.T @ Z if total is None else total + Z.T @ Z
         n_rows += Z.shape[0]
-    if total is None or n_rows == 0:
-        raise InvalidParameterError("features must have at least one row", n_rows, "Pass at least one block.")
+    if total is None or n_rows == 0 or total.size == 0:
+        raise InvalidParameterError(
+            "features must have at least one row and one column",
+            None if total is None else (n_rows, total.shape[0]),
+            "Pass at least one block.",
+        )
     return total, n_rows
 
 

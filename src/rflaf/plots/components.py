@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import InvalidParameterError
 from rflaf.inspection import feature_eigenvalues, sample_rows
+from rflaf.planning import WidthPlan
 from rflaf.theory import effective_dimension
 
 from .style import BLUE, GREY, ORANGE, VERMILION, axes, legend, pair_of_axes, plain_log, tidy
@@ -94,6 +95,11 @@ class SpectrumDisplay:
             )
         lambdas = np.geomspace(min(lam, mu[0]) / 1e3, mu[0], 200)
         return cls(mu, lam, lambdas, effective_dimension(mu, lambdas)).plot(ax=ax)
+
+    @classmethod
+    def from_plan(cls, plan: WidthPlan, *, ax: Any = None) -> Self:
+        """Draw the spectrum that `rflaf.plan` found, at its lambda."""
+        return cls.from_eigenvalues(plan.spectrum.eigenvalues, plan.lam, ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, lam: float | None = None, ax: Any = None) -> Self:

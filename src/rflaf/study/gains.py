@@ -69,5 +69,5 @@ def learned_kernel(X: Array, y: Any, n_rows: int, pool_size: int, rng: np.random
     targets, loss = resolve_targets(X, y, "auto")
     with ThreadExecutor(1) as executor:
         source = array_source(X, targets)
-        kernel = approximate_kernel(source, loss, True, rng, executor, n_rows, pool_size)
+        kernel = approximate_kernel(source, loss, rng, executor, n_rows, pool_size)
         return FeatureKernel(kernel.rows().astype(np.float64))

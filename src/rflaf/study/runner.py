@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import queue
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from rflaf.executors import SingleThreadedBLAS
 
@@ -25,7 +24,6 @@ from .protocols import Record, Trial
 Progress = Callable[[int, int, str], None]
 """Called with trials done, trials in all, and a line on what has just happened."""
 
-_records: Any = None  # in a worker: where its records go
 _POLL_SECONDS = 0.5
 
 
@@ -47,9 +45,8 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
         progress(n_done, total, complaint)
     progress(n_done, total, f"{n_done} of {total} trials are in {path.name} already")
 
-    def keep(record: Record) -> None:
+    def tell(record: Record) -> None:
         nonlocal n_done
-        append(record, path)
         done[record.trial] = record
         n_done += 1
         progress(n_done, total, describe(record))
@@ -59,9 +56,10 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
         with SingleThreadedBLAS():
             for group in groups:
                 for record in protocols.run(group):
-                    keep(record)
+                    append(record, path)
+                    tell(record)
     elif groups:
-        _run_in_processes(groups, n_jobs, keep)
+        _run_in_processes(groups, path, n_jobs, tell)
     return [done[trial] for trial in wanted]
 
 
@@ -86,11 +84,10 @@ def read_records(path: Path) -> tuple[list[Record], str]:
 
 
 def append(record: Record, path: Path) -> None:
-    """Add one line, in one write that reaches the disk."""
-    with path.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(record.to_json()) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    """Add one line, in one write, so that several processes may add to one file."""
+    line = (json.dumps(record.to_json()) + "\n").encode()
+    with path.open("ab", buffering=0) as file:
+        file.write(line)
 
 
 def describe(record: Record) -> str:
@@ -101,51 +98,52 @@ def describe(record: Record) -> str:
     return f"{trial.data} {trial.protocol}{grid} {trial.scheme} S={trial.width} seed {trial.seed}: {loss}"
 
 
-def _run_in_processes(groups: list[tuple[Trial, ...]], n_jobs: int, keep: Callable[[Record], None]) -> None:
+def _run_in_processes(groups: list[tuple[Trial, ...]], path: Path, n_jobs: int, tell: Callable[[Record], None]) -> None:
+    """Workers append their own records, so that none is lost with this process; it reads the file to tell of them."""
+    told = path.stat().st_size if path.exists() else 0
     context = multiprocessing.get_context("spawn")
-    with context.Manager() as manager:
-        arrived = manager.Queue()
-        with ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin, initargs=(arrived,)) as pool:
-            futures = [pool.submit(_work, group) for group in groups]
-            try:
-                _collect(futures, arrived, keep)
-            except BrokenProcessPool as error:
-                _drain(arrived, keep)
-                raise OSError(
-                    "a worker process died, perhaps for want of memory; what was done is kept. "
-                    "Run the same command again to go on, with fewer jobs if it dies again."
-                ) from error
-            finally:
-                pool.shutdown(cancel_futures=True)
-
-
-def _collect(futures: list[Future[None]], arrived: Any, keep: Callable[[Record], None]) -> None:
-    """Keep records as they come until all work is done; the first error of a worker is raised."""
-    while True:
-        finished = all(future.done() for future in futures)  # asked before the queue is emptied
-        _drain(arrived, keep)
-        for future in futures:
-            if future.done():
-                future.result()
-        if finished:
-            return
+    with ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin) as pool:
+        pending = {pool.submit(_work, group, path) for group in groups}
         try:
-            keep(arrived.get(timeout=_POLL_SECONDS))
-        except queue.Empty:
-            continue
+            while pending:
+                finished, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
+                told = _tell_of_new(path, told, tell)
+                for future in finished:
+                    future.result()
+        except BrokenProcessPool as error:
+            raise OSError(
+                "a worker process died, perhaps for want of memory; what was done is kept. "
+                "Run the same command again to go on, with fewer jobs if it dies again."
+            ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-def _drain(arrived: Any, keep: Callable[[Record], None]) -> None:
-    while not arrived.empty():
-        keep(arrived.get())
+def _tell_of_new(path: Path, told: int, tell: Callable[[Record], None]) -> int:
+    """Read the whole lines added after ``told`` bytes; the bytes told of now."""
+    if not path.exists():
+        return told
+    with path.open("rb") as file:
+        file.seek(told)
+        whole, _, _ = file.read().rpartition(b"\n")
+    for line in whole.splitlines():
+        tell(Record.from_json(json.loads(line)))
+    return told + len(whole) + 1 if whole else told
 
 
-def _begin(arrived: Any) -> None:
-    global _records
-    _records = arrived
-    SingleThreadedBLAS().__enter__()  # for as long as the process lives
+def _begin() -> None:
+    """A worker has one BLAS thread, and ends with the process that started it, however that ended."""
+    SingleThreadedBLAS().__enter__()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _work(group: tuple[Trial, ...]) -> None:
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _work(group: tuple[Trial, ...], path: Path) -> None:
     for record in protocols.run(group):
-        _records.put(record)
+        append(record, path)

@@ -26,7 +26,7 @@ class QuadraticSpline:
     """A `rflaf.bases.Basis` of quadratic B-splines at ``n_basis`` even grid points over the interval, ends included.
 
     >>> QuadraticSpline(n_basis=5).values(0.5)
-    array([0.        , 0.        , 1.        , 0.        , 0.        ])
+    array([0.        , 0.16666667, 1.        , 0.16666667, 0.        ])
     """
 
     n_basis: int = 17
@@ -73,9 +73,9 @@ class QuadraticSpline:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSpline(QuadraticSpline):
-    """The same with the middle piece as in the published code: it dips to -62, -296 and -1276 for 17, 33 and 65 points.
+    """The same with the middle piece as in the published code: it dips to -62, -296 and -1278 for 17, 33 and 65 points.
 
-    >>> round(float(PublishedSpline().values(np.linspace(-2, 2, 10001)).min()))
+    >>> round(float(PublishedSpline().values(np.linspace(-2, 2.5, 10001)).min()))
     -62
     """
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from .protocols import Record
 
@@ -71,6 +71,13 @@ class Cell:
             return None
         allowed = max(_STANDARD_ERRORS * self.authors_sd / self.authors_seeds**0.5, _CLOSE * abs(self.authors_mean))
         return abs(self.mean - self.authors_mean) <= allowed
+
+    @property
+    def no_worse(self) -> bool | None:
+        """Whether ours is at least as good as theirs."""
+        if self.authors_mean is None:
+            return None
+        return self.mean <= self.authors_mean if self.metric == "loss" else self.mean >= self.authors_mean
 
 
 def summarise(records: Iterable[Record], metric: str, n_test: dict[str, int]) -> list[Cell]:
@@ -128,7 +135,7 @@ def interval_margin(sd: float, n_seeds: int) -> float:
     """
     if n_seeds < 2:
         return 0.0
-    return float(student.ppf((1 + _INTERVAL) / 2, n_seeds - 1)) * sd / n_seeds**0.5
+    return float(stdtrit(n_seeds - 1, (1 + _INTERVAL) / 2)) * sd / n_seeds**0.5
 
 
 @cache
@@ -149,9 +156,9 @@ def write(cells: list[Cell], path: Path) -> None:
     """A CSV file of the cells."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([field.name for field in fields(Cell)] + ["difference", "agrees"])
+        writer.writerow([field.name for field in fields(Cell)] + ["difference", "agrees", "no_worse"])
         for cell in cells:
-            values = [*astuple(cell), cell.difference, cell.agrees]
+            values = [*astuple(cell), cell.difference, cell.agrees, cell.no_worse]
             writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
 
 
