@@ -218,6 +218,12 @@ def test_the_effective_dimension_is_the_sum_of_shrunken_eigenvalues():
     np.testing.assert_allclose(marked.get_ydata(), [0.8 + 0.5])
 
 
+def test_pictures_of_two_panels_draw_on_the_pair_of_axes_given():
+    _, pair = plt.subplots(1, 2)
+    assert SpectrumDisplay.from_eigenvalues([1.0, 0.5], 0.1, ax=pair).axes_ == tuple(pair)
+    assert ResidualDisplay.from_predictions([1.0, 2.0], [1.5, 2.0], ax=pair).axes_ == tuple(pair)
+
+
 def test_the_spectrum_of_an_estimator_is_that_of_its_features(shared, table):
     display = SpectrumDisplay.from_estimator(shared, table[0])
     Z = shared.transform(table[0])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from settings import CONVEX, PAPER
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
@@ -203,6 +205,32 @@ def test_few_rows_are_reported_without_a_plan(table):
     assert "Only 15 rows" in page
 
 
+def test_sparse_rows_two_classes_training_rows_and_a_plan_of_its_own(table):
+    X, y = sp.csr_array(table[0].to_numpy()[:120]), table[1][:120] > 0
+    model = RFLAFClassifier(4, random_state=0, **PAPER).fit(X, y)
+    page = render_report(model, X[60:], y[60:], train=(X[:60], y[:60]))
+    assert "fitted on 60 training rows and scored on 60" in page
+    assert "area under the ROC curve" in page
+    assert "effective dimension" in page
+
+
+def test_a_pipeline_of_steps_without_names_has_columns_by_number(table, plan):
+    X, y = table[0].to_numpy(), table[1]
+    steps = make_pipeline(FunctionTransformer(np.tanh), RFLAFRegressor(4, random_state=0, **PAPER)).fit(X, y)
+    assert subject_of(steps).names == ("column 0", "column 1", "column 2")
+    assert '<span class="name" title="column 0">' in render_report(steps, X, y, plan=plan)
+
+
+def test_a_class_of_one_row_leaves_folds_without_it_and_trees_are_left_out_where_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    X, code = np.arange(20.0)[:, None], np.eye(20, dtype=int)[7]
+    rivals = compare(X, code, None, 2, 3, classification_scores).rivals
+    assert [rival.name for rival in rivals] == [
+        "class frequencies", "logistic regression", "random Fourier features, 3",
+    ]  # fmt: skip
+    assert all(np.isfinite(rival.scores[0].value) for rival in rivals)
+
+
 def test_a_constant_model_is_reported(table, plan):
     X = table[0].to_numpy()
     model = RFLAFRegressor(4, random_state=0, **PAPER).fit(X, np.ones(260))
@@ -230,8 +258,9 @@ def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     frame["y"] = y = (frame["pet"] == "emu") * 5.0 + frame["age"]
     frame.loc[0, "pet"] = "?"
     estimator = RFLAFRegressor(20, random_state=0, **PAPER).fit(Encoding().transform(frame), y)
-    wrapped = SimpleNamespace(encoding=Encoding(), estimator=estimator)
+    wrapped = SimpleNamespace(encoding=Encoding(), estimator=estimator, target=SimpleNamespace(name="y <- x"))
     page = render_report(wrapped, frame, y, plan=plan)
+    assert "<h1>A model of y &lt;- x</h1>" in page
     assert "'always' is left out" in page
     assert "1 column has missing values" in page
     assert "foretells" not in page  # the target among the columns of the table is not one the model sees
@@ -452,7 +481,7 @@ def test_the_pointer_reads_values_off_a_chart(visit):
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.4)
     tip = page.locator("#tip")
     assert tip.is_visible()
-    assert re.search(r"prediction: -?[\d.]+", tip.inner_text())
+    assert re.search(r"left -?[\d.]+\nprediction: -?[\d.]+", tip.inner_text())
     page.mouse.move(2, 2)
     assert tip.is_hidden()
 

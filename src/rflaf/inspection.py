@@ -23,6 +23,7 @@ from .theory import spectrum_of_features
 Array = NDArray[Any]
 Response = Callable[[Array], Array]
 _BINS = 48
+_MANY = 200  # values, of which some may be left out of a picture
 _MIDDLE = (0.1, 0.9)  # of the rows, around a mean effect
 _OUTER = (0.01, 0.99)  # of a column's values, over which its effect is looked at
 
@@ -218,6 +219,17 @@ def feature_eigenvalues(model: RandomFeatureModel, X: Array) -> Array:
     Z = model.features(X)
     size = float(np.sqrt(np.mean(Z**2)))
     return spectrum_of_features([Z / size if size > 0 else Z])
+
+
+def inner_range(values: Array) -> tuple[float, float]:
+    """Where values lie, without the outer half per cent of many; of some width also where all are the same.
+
+    >>> inner_range(np.array([1.0, 1.0]))
+    (0.5, 1.5)
+    """
+    outer = 0.005 if values.size >= _MANY else 0.0
+    low, high = (float(edge) for edge in np.quantile(values, (outer, 1 - outer)))
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
 def column_index(column: int | str, names: ArrayLike | None, n_features: int) -> int:

@@ -11,6 +11,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import InvalidParameterError
+from rflaf.inspection import inner_range
 
 from .style import BLUE, GREY, VERMILION, axes, legend, pair_of_axes, tidy
 
@@ -82,7 +83,7 @@ class ResidualDisplay:
     Attributes
     ----------
     predicted, observed : (n,), at most 2,000 of the rows given
-    edges, density : histogram of all residuals observed - predicted, within their outer half per cent
+    edges, density : histogram of the residuals observed - predicted, without the outer half per cent of many
     error : root mean square of all residuals
     axes_, figure_ : set by `plot`
     """
@@ -107,8 +108,7 @@ class ResidualDisplay:
         """From what was observed (n,) and predicted (n,)."""
         observed, predicted = np.asarray(y_true, np.float64), np.asarray(y_pred, np.float64)
         residual = observed - predicted
-        low, high = np.quantile(residual, (0.005, 0.995))
-        density, edges = np.histogram(residual, bins=40, range=(low, high) if low < high else None, density=True)
+        density, edges = np.histogram(residual, bins=40, range=inner_range(residual), density=True)
         shown = np.linspace(0, observed.size - 1, min(n_shown, observed.size)).astype(np.intp)
         error = float(np.sqrt(np.mean(residual**2)))
         return cls(predicted[shown], observed[shown], edges, density, error).plot(ax=ax)

@@ -88,6 +88,8 @@ def render_report(
 
 
 def _title(evidence: Evidence) -> str:
+    if evidence.subject.target is not None:
+        return f"A model of {evidence.subject.target}"
     return "A regression model" if evidence.classes is None else f"A model of {len(evidence.classes)} classes"
 
 

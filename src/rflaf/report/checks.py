@@ -20,6 +20,7 @@ _LEAK = 0.99  # of the variance, or of the rows of every class, by one column al
 _SAME_ORDER = 0.998  # correlation of ranks
 _LEAK_ROWS, _LEAK_COLUMNS = 2000, 200
 _RARE = 0.05
+_REPEAT_ROWS = 20_000  # that are compared with one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +121,14 @@ def _numbered(columns: Mapping[str, Array]) -> list[Oddity]:
 def _repeated_rows(columns: Mapping[str, Array], y: Array) -> list[Oddity]:
     if not columns:
         return []
-    table = np.column_stack([*columns.values(), as_codes(y) if y.ndim == 1 else y.astype(np.float64)])
+    kept = slice(_REPEAT_ROWS)
+    targets = as_codes(y[kept]) if y.ndim == 1 else y[kept].astype(np.float64)
+    table = np.column_stack([*(x[kept] for x in columns.values()), targets])
     n_repeated = table.shape[0] - np.unique(np.nan_to_num(table, nan=-1e300), axis=0).shape[0]
     if n_repeated < 0.01 * table.shape[0] or n_repeated < 2:
         return []
-    title = f"{count_of(n_repeated, 'row repeats', 'rows repeat')} another"
+    among = "" if y.shape[0] <= _REPEAT_ROWS else f" among the first {_REPEAT_ROWS:,}"
+    title = f"{count_of(n_repeated, 'row repeats', 'rows repeat')} another{among}"
     return [Oddity("note", title, "If such rows are also among those fitted, the scores flatter the model.")]
 
 

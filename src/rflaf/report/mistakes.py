@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.calibration import calibration_curve
 
+from rflaf.inspection import inner_range
+
 from .charts import Line, Points, Rule, Steps, Under, chart, legend
 from .evidence import Evidence
 from .markup import Markup, count_of, element, figure_of
@@ -31,7 +33,7 @@ def regression_section(evidence: Evidence) -> Section:
         x_label="predicted",
         y_label="observed",
     )
-    edges = np.linspace(*_inner(residual), 41)
+    edges = np.linspace(*inner_range(residual), 41)
     density = np.histogram(residual, edges)[0] / residual.size
     histogram = chart(
         [Steps("share of rows", edges, density), Rule((0.0, 0.0), (0.0, float(density.max())))],
@@ -53,12 +55,6 @@ def regression_section(evidence: Evidence) -> Section:
         ]
     )
     return Section("errors", "Where it errs", lead, body)
-
-
-def _inner(values: Array) -> tuple[float, float]:
-    """The range without the outer half per cent; at least of some width."""
-    low, high = (float(edge) for edge in np.quantile(values, (0.005, 0.995)))
-    return (low, high) if low < high else (low - 0.5, high + 0.5)
 
 
 def classification_section(evidence: Evidence) -> Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ def model_section(evidence: Evidence) -> Section:
         trials = getattr(subject.estimator, "trials_", ())
         tried = None
         if trials:
-            lines = [element("li", element("b", figure_of(trial.error)), f" {trial.recipe}") for trial in trials]
+            lines = [
+                element("li", element("b", figure_of(trial.error)), f" {_recipe(trial.recipe)}") for trial in trials
+            ]
             tried = element(
                 "details", element("summary", f"{len(trials)} recipes tried on rows held out"), element("ol", *lines)
             )
@@ -109,6 +112,11 @@ def _changed(estimator: Any) -> dict[str, str]:
         if not (value is plain[name] or repr(value) == repr(plain[name]))
     }
     return asked or {"parameters": "all at their defaults"}
+
+
+def _recipe(recipe: Any) -> str:
+    """What was tried, as words and numbers."""
+    return ", ".join(f"{field.name} {figure_of(getattr(recipe, field.name))}" for field in fields(recipe))
 
 
 def _said(value: Any) -> str:

@@ -32,6 +32,7 @@ class Subject:
     origin : (n_features,), the table's column each of them comes from
     left_out : columns of the table the encoding leaves out, and why
     missing : texts that stand for nothing in the table
+    target : name of what is predicted, where it is known
     """
 
     estimator: Any
@@ -41,6 +42,7 @@ class Subject:
     origin: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
+    target: str | None = None
 
     @property
     def classes(self) -> Array | None:
@@ -101,7 +103,7 @@ def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subjec
         names = _names(feature_names, None, model.n_features)
         return Subject(None, model, lambda X: X, names, names)
     if hasattr(model, "encoding") and hasattr(model, "estimator"):
-        return _encoded(model.encoding, _fitted(model.estimator))
+        return _encoded(model.encoding, _fitted(model.estimator), getattr(model, "target", None))
     if isinstance(model, Pipeline):
         estimator = _fitted(model[-1])
         before = model[:-1]
@@ -113,11 +115,12 @@ def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subjec
     return Subject(estimator, estimator.model_, _same, names, names)
 
 
-def _encoded(encoding: Any, estimator: Any) -> Subject:
+def _encoded(encoding: Any, estimator: Any, target: Any) -> Subject:
     origin = tuple(column.name for column in encoding.columns for _ in column.feature_names)
     left_out = tuple((dropped.name, dropped.reason) for dropped in encoding.dropped)
     names, missing = tuple(encoding.feature_names), tuple(encoding.missing)
-    return Subject(estimator, estimator.model_, encoding.transform, names, origin, left_out, missing)
+    target_name = None if target is None else str(target.name)
+    return Subject(estimator, estimator.model_, encoding.transform, names, origin, left_out, missing, target_name)
 
 
 def _fitted(estimator: Any) -> Any:
