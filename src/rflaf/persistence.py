@@ -731,7 +731,8 @@ def _read_seen(node: _Node, width: int, n_outputs: int) -> Seen:
 
 def _read_leverage(node: _Node) -> Leverage:
     scores = node["scores"].array(None, finite=False)
-    return Leverage(scores, node["lam"].number(), node["relative_error"].number(finite=False))
+    kept = node["kept"].maybe(lambda drawn: drawn.array(None, whole=True)) if "kept" in node.value else None
+    return Leverage(scores, node["lam"].number(), node["relative_error"].number(finite=False), kept)
 
 
 def _read_selection(node: _Node) -> Selection:
