@@ -18,6 +18,7 @@ import pytest
 from settings import CONVEX, PAPER
 from sklearn.exceptions import NotFittedError
 
+import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import MissingExtraError
 from rflaf.inspection import ComponentBank, Effect, PairEffect
@@ -202,6 +203,12 @@ def test_the_leverage_scores_are_sorted_and_those_drawn_are_the_models(shared):
     assert display.scores.sum() == pytest.approx(shared.effective_dimension_)
     assert np.count_nonzero(display.kept) == shared.n_components_
     np.testing.assert_array_equal(np.flatnonzero(display.kept) + 1, display.ax_.get_lines()[1].get_xdata())
+
+
+def test_a_model_read_from_a_file_still_knows_who_was_drawn(shared, tmp_path):
+    rflaf.save(shared, tmp_path / "model.rflaf")
+    again = LeverageDisplay.from_estimator(rflaf.load(tmp_path / "model.rflaf"))
+    np.testing.assert_array_equal(again.kept, LeverageDisplay.from_estimator(shared).kept)
 
 
 def test_a_model_without_leverage_scores_says_so(convex):

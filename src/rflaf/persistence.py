@@ -177,6 +177,7 @@ def _header(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[str,
         "classes": None if classes is None else _labels(classes),
         "fitted": _plain(_fitted(estimator), "", arrays),
         "table": None if table is None else table.encoding.to_dict(),
+        "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
         "target": None if table is None else _plain(table.target, "", arrays),
         "provenance": _json({**({} if table is None else table.provenance), **(provenance or {})}),
     }
@@ -552,6 +553,7 @@ def _read_estimator(header: _Node) -> Any:
     estimator.n_features_in_ = n_features
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
+    estimator.table_encoding_ = _read_columns(header, n_features)
     if isinstance(estimator, RFLAFClassifier):
         estimator.classes_ = _read_labels(header["classes"], n_outputs)
         single_output = False
@@ -562,6 +564,16 @@ def _read_estimator(header: _Node) -> Any:
     estimator._accept(result, single_output)
     estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, result.model.n_components, n_outputs))
     return estimator
+
+
+def _read_columns(header: _Node, n_features: int) -> TableEncoding | None:
+    """The encoding of an estimator that was fitted to a file; the first files of format 1 do not speak of it."""
+    if header.value.get("columns") is None:
+        return None
+    encoding = TableEncoding.from_dict(header["columns"].value)
+    if len(encoding.feature_names) != n_features:
+        raise header["columns"].refuse(f"an encoding of {n_features} columns")
+    return encoding
 
 
 def _read_argument(node: _Node) -> Any:
@@ -731,7 +743,7 @@ def _read_seen(node: _Node, width: int, n_outputs: int) -> Seen:
 
 def _read_leverage(node: _Node) -> Leverage:
     scores = node["scores"].array(None, finite=False)
-    kept = node["kept"].maybe(lambda part: part.array(None, whole=True))
+    kept = node["kept"].maybe(lambda drawn: drawn.array(None, whole=True)) if "kept" in node.value else None
     if kept is not None and kept.size and not (kept.min() >= 0 and kept.max() < scores.size):
         raise node["kept"].refuse(f"numbers below {scores.size}")
     return Leverage(scores, node["lam"].number(), node["relative_error"].number(finite=False), kept)

@@ -8,7 +8,6 @@ here as SVG, and a small script lets one read values off them.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from rflaf import __version__
-from rflaf.errors import InvalidParameterError
+from rflaf.persistence import check_output, replacing
 from rflaf.planning import WidthPlan
 
 from .evidence import Evidence, gather
@@ -63,10 +62,10 @@ def write_report(
     path : of the file written
     """
     target = Path(path)
-    if not target.resolve().parent.is_dir():
-        raise InvalidParameterError("the folder of path must exist", str(path), "Make it first or choose another path.")
+    check_output(target)
     page = render_report(model, X, y, train=train, feature_names=feature_names, title=title, plan=plan, facts=facts)
-    _write_whole(target, page)
+    with replacing(target) as part:
+        part.write_text(page, encoding="utf-8")
     return target
 
 
@@ -96,26 +95,3 @@ def _title(evidence: Evidence) -> str:
 def _origin(evidence: Evidence) -> str:
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
     return f"rflaf {__version__} · {count_of(evidence.n_rows, 'row')} · {now}"
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write to a file beside ``path`` and move it there, so that no half of a page is ever seen."""
-    try:
-        number, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=".", suffix=".part")
-    except OSError as error:
-        raise InvalidParameterError("path must be writable", str(path), str(error)) from error
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o666 & ~_umask())
-        Path(name).replace(path)
-    except OSError as error:
-        raise InvalidParameterError("path must be writable", str(path), str(error)) from error
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
