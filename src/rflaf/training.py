@@ -105,10 +105,10 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         approximate = _learn(problem, directions, spec, rng, executor)
         _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
         # Line 3: ridge leverage scores of the pool under that activation.
-        leverage = _score(source, directions, approximate, spec, rng, executor)
+        leverage = _score(source, directions, approximate, spec, rng, executor).settled()
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage.settled(), spec.most_components, rng), approximate
+        directions, start = resample(directions, leverage, spec.most_components, rng), approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
