@@ -27,7 +27,7 @@ from .scaling import shortened
 from .spectral import Directions
 
 Array = NDArray[Any]
-_BITS = 24  # of a score that do not depend on how the rows were cut
+_BITS = 30  # of a score that do not depend on how the rows were cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,10 +109,10 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         approximate = learn_activation(problem, directions, spec, rng, executor, start)
         _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
         # Line 3: ridge leverage scores of the pool under that activation.
-        leverage = score_pool(source, directions, approximate, spec, rng, executor)
+        leverage = score_pool(source, directions, approximate, spec, rng, executor).settled()
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, leverage = resample_and_mark(directions, leverage.settled(), width, rng)
+        directions, leverage = resample_and_mark(directions, leverage, width, rng)
         start = approximate
 
     if spec.sampling == "greedy":
