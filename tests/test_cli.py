@@ -18,14 +18,16 @@ def quick_demo(monkeypatch, small_pool):
     monkeypatch.setattr(demo, "teacher", lambda: teacher(n_samples=300, n_directions=50))
 
 
-def test_the_demo_prints_a_table_a_problem_and_writes_a_picture(quick_demo, tmp_path, capsys):
-    assert cli.run(["demo", "--out", str(tmp_path / "picture.png")]) == 0
+def test_the_demo_prints_a_table_a_problem_and_writes_a_picture_and_a_report(quick_demo, tmp_path, capsys):
+    report = tmp_path / "report.html"
+    assert cli.run(["demo", "--out", str(tmp_path / "picture.png"), "--report", str(report)]) == 0
     printed = capsys.readouterr().out
     assert "diabetes: 353 training rows" in printed
     for scheme in ("rflaf, plain", "rflaf, leverage", "rflaf, refined"):
         assert printed.count(scheme) == 2
     assert printed.count(" s)") == 2 * 2 * 4
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    assert "body mass index" in report.read_text()
 
 
 def test_version_prints_the_version(capsys):
@@ -43,7 +45,7 @@ def test_no_arguments_print_the_help(capsys):
     [
         (["dmeo"], "No such command 'dmeo'."),
         (["demo", "--uot", "x"], "No such option: --uot"),
-        (["demo", "--out", "/no/such/folder/x.png"], "the folder of --out must exist; got '/no/such/folder/x.png'."),
+        (["demo", "--out", "/no/such/folder/x.png"], "a file in a folder that exists; got '/no/such/folder/x.png'."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, capsys):
@@ -56,7 +58,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, capsys):
 
 
 def test_debug_shows_the_traceback():
-    with pytest.raises(ValueError, match="the folder of --out must exist"):
+    with pytest.raises(ValueError, match="the output must be a file in a folder that exists"):
         cli.run(["--debug", "demo", "--out", "/no/such/folder/x.png"])
 
 

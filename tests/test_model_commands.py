@@ -327,7 +327,7 @@ def documented_commands():
     for page in pages:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             for line in block.splitlines():
-                if re.match("rflaf (fit|predict|evaluate|inspect|export)", line):
+                if re.match("rflaf (fit|predict|evaluate|inspect|export|report|plan|bench)", line):
                     yield pytest.param(line, id=f"{page.name}: {line}")
 
 
@@ -335,7 +335,8 @@ def documented_commands():
 def test_a_documented_command_runs(line, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
     words = shlex.split(line.split("#")[0].split(">")[0])[1:]
-    assert cli.run(words + (QUICK if words[0] == "fit" else [])) == 0
+    quicker = {"fit": QUICK, "bench": ["--width", "5"]}
+    assert cli.run(words + quicker.get(words[0], [])) == 0
 
 
 def real(*names):

@@ -16,6 +16,7 @@ from rich.table import Table
 from . import __version__, model_commands, table_commands
 from . import demo as demonstration
 from .console import errors, explain, results
+from .persistence import check_output
 
 app = typer.Typer(
     add_completion=False,
@@ -54,13 +55,14 @@ def version() -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("rflaf-demo.png"),
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("rflaf-demo.html"),
 ) -> None:
-    """Fit two problems at growing widths, print the test errors and draw them.
+    """Fit two problems at growing widths, print the test errors and draw them; then report on one model.
 
-    Example:  rflaf demo --out picture.png
+    Example:  rflaf demo --out picture.png --report report.html
     """
-    if not out.resolve().parent.is_dir():
-        raise ValueError(f"the folder of --out must exist; got {str(out)!r}. Make it first or choose another path.")
+    check_output(out)
+    check_output(report)
     problems = [demonstration.diabetes(), demonstration.teacher()]
     n_fits = len(problems) * demonstration.fits_per_problem()
     bar = Progress(
@@ -74,6 +76,8 @@ def demo(
         results.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
     demonstration.draw(outcomes, out)
     results.print(f"picture: {out}", highlight=False)
+    demonstration.report_diabetes(report)
+    results.print(f"report:  {report}, open it in a browser", highlight=False)
 
 
 @app.command()

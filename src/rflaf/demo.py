@@ -25,11 +25,22 @@ from sklearn.preprocessing import StandardScaler
 from .datasets import wave
 from .estimators import RFLAFRegressor
 from .plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
+from .report import write_report
 
 Array = NDArray[Any]
 WIDTHS = (10, 30, 100)
 _SEEDS = (0, 1, 2)
 _KNOWN_WIDTH = 30
+_LONGER = {
+    "bmi": "body mass index",
+    "bp": "blood pressure",
+    "s1": "cholesterol",
+    "s2": "LDL",
+    "s3": "HDL",
+    "s4": "cholesterol / HDL",
+    "s5": "log triglycerides",
+    "s6": "glucose",
+}
 _PAPER: dict[str, Any] = {"directions": "random", "activation": "shared"}
 
 
@@ -118,6 +129,16 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
     _draw_activation(axes[-1])
     figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def report_diabetes(path: Path) -> None:
+    """A report of a model of the diabetes data, on rows it has not seen."""
+    data = load_diabetes()
+    X_train, X_test, y_train, y_test = train_test_split(data.data, data.target, test_size=0.2, random_state=0)
+    model = RFLAFRegressor(_KNOWN_WIDTH, random_state=0).fit(X_train, y_train)
+    names = [_LONGER.get(name, name) for name in data.feature_names]
+    title = "How diabetes progresses in a year"
+    write_report(model, X_test, y_test, path, train=(X_train, y_train), feature_names=names, title=title)
 
 
 def _split(name: str, X: Array, y: Array) -> Problem:
