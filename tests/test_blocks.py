@@ -1,8 +1,6 @@
-"""Rows in blocks: every row once, whatever the storage, and block sizes that keep their budget."""
+"""Rows in blocks: every row once, whatever the storage."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 import pytest
@@ -10,8 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rflaf.blocks import ArraySource, Scratch, StandardisedTargets, array_source, plan_rows
-from rflaf.errors import InvalidParameterError, MemoryBudgetError
+from rflaf.blocks import ArraySource, Scratch, StandardisedTargets, array_source
 
 quick = settings(deadline=None, max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
@@ -185,47 +182,6 @@ def test_a_view_with_standardised_targets_is_a_source_like_the_one_below():
     sample = standard.sample(4, np.random.default_rng(2))
     assert rows_of(sample) == rows_of(source.sample(4, np.random.default_rng(2)))
     np.testing.assert_array_equal(sample[0].y[:, 1], rows_of(sample))
-
-
-# Block sizes
-
-
-@given(st.integers(1, 2**40), st.integers(1, 2**20), st.integers(0, 2**40))
-def test_a_plan_never_exceeds_its_memory(memory, row_bytes, fixed_bytes):
-    try:
-        rows = plan_rows(memory, row_bytes, fixed_bytes)
-    except MemoryBudgetError:
-        assert fixed_bytes + 64 * row_bytes > memory
-        return
-    assert 64 <= rows <= 2048
-    assert fixed_bytes + rows * row_bytes <= memory
-    assert rows == 2048 or fixed_bytes + (rows + 1) * row_bytes > memory
-
-
-@given(st.integers(1, 2**30), st.integers(0, 2**30), st.integers(1, 2**16), st.integers(0, 2**20))
-def test_more_memory_never_means_smaller_blocks(memory, more, row_bytes, fixed_bytes):
-    least = fixed_bytes + 64 * row_bytes
-    assert plan_rows(least + memory, row_bytes, fixed_bytes) <= plan_rows(least + memory + more, row_bytes, fixed_bytes)
-
-
-@given(st.integers(1, 2**20), st.integers(0, 2**30))
-def test_the_refusal_names_the_smallest_budget_that_would_do(row_bytes, fixed_bytes):
-    with pytest.raises(MemoryBudgetError) as refusal:
-        plan_rows(1, row_bytes, fixed_bytes)
-    least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
-    assert plan_rows(least, row_bytes, fixed_bytes) == 64
-    with pytest.raises(MemoryBudgetError, match=f"got {least - 1}"):
-        plan_rows(least - 1, row_bytes, fixed_bytes)
-
-
-def test_a_budget_too_small_is_a_value_error_with_rule_value_and_remedy():
-    assert issubclass(MemoryBudgetError, InvalidParameterError)
-    with pytest.raises(ValueError, match=r"hold 64 rows of 1000 bytes and sums of 7 bytes; got 10\. .*64007 bytes"):
-        plan_rows(10, 1000, 7)
-
-
-def test_plenty_of_memory_gives_blocks_of_2048_rows():
-    assert plan_rows(2**30, 4096) == 2048
 
 
 # Scratch

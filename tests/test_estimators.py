@@ -31,6 +31,7 @@ from threadpoolctl import threadpool_info
 
 from rflaf import RandomActivationFeatures, RFLAFRegressor
 from rflaf.bases import Basis, Pieces
+from rflaf.budget import TableSize, least_memory
 from rflaf.outcomes import StopReason
 from rflaf.spectral import Density, StudentT
 from rflaf.training import LEAST_REFINED_ROWS
@@ -552,7 +553,8 @@ def test_prediction_in_threads_is_bit_for_bit_that_of_one_thread(settings, easy)
 @each_sampling
 def test_another_memory_budget_changes_the_model_by_rounding_only(sampling, easy):
     X, y = easy
-    whole, cut = (steady(**sampling, memory=memory).fit(X, y) for memory in ("auto", 2**18 + 2**17))
+    least = least_memory(steady(**sampling)._spec(), TableSize(*X.shape, 1, 8))
+    whole, cut = (steady(**sampling, memory=memory).fit(X, y) for memory in ("auto", least))
     assert_allclose(cut.predict(X), whole.predict(X), rtol=0, atol=1e-8)
 
 

@@ -247,7 +247,7 @@ def taught(model, X, y, cuts, n_classes=3, sample_weight=None):
 def on_all_rows(model, X, y, weight=None) -> LogisticRegression:
     """The fit of all rows on the features and with the penalty of a model."""
     total = len(y) if weight is None else weight.sum()
-    reference = LogisticRegression(C=1 / (2 * total * model._ridge), tol=1e-8, solver="newton-cholesky")
+    reference = LogisticRegression(C=1 / (2 * total * model._terms.ridge), tol=1e-8, solver="newton-cholesky")
     return reference.fit(model.transform(X), y, sample_weight=weight)
 
 

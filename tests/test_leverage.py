@@ -12,7 +12,14 @@ from rflaf.blocks import ArraySource
 from rflaf.errors import InvalidParameterError
 from rflaf.executors import ThreadExecutor
 from rflaf.features import compile_map
-from rflaf.leverage import Leverage, leverage_scores, resample, sampled_leverage_scores, scores_from_equations
+from rflaf.leverage import (
+    Leverage,
+    leverage_scores,
+    resample,
+    resample_and_mark,
+    sampled_leverage_scores,
+    scores_from_equations,
+)
 from rflaf.normal_equations import NormalEquations
 from rflaf.spectral import Directions, Gaussian, draw
 
@@ -217,6 +224,13 @@ def test_resampled_weights_are_one_over_the_root_of_s_q(pool_size, n_components,
     assert np.round(copies).sum() == kept.n_draws == n_components
     assert kept.n_components <= min(pool_size, n_components)
     assert np.unique(origin).size == origin.size
+
+
+def test_the_directions_drawn_are_marked_among_the_scores():
+    pool, leverage = pool_and_scores()
+    kept, marked = resample_and_mark(pool, leverage, 8, np.random.default_rng(3))
+    np.testing.assert_array_equal(kept.W, pool.W[:, marked.kept])
+    np.testing.assert_array_equal(marked.scores, leverage.scores)
 
 
 def test_squared_importance_has_mean_one_under_q():

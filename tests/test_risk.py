@@ -236,8 +236,8 @@ def test_features_are_kept_where_they_fit():
     assert isinstance(risk_of(Z, y, Squared(), memory=Z.nbytes - 1).rows, MadeRows)
     for memory in (1, None):
         rows = risk_of(Z, y, Squared(), memory=memory).rows
-        assert (len(rows), rows.n_outputs) == (3, 1)
-        np.testing.assert_array_equal(rows.block(1, Scratch()).X, Z[50:100].T)
+        assert len(rows.items) == 3
+        np.testing.assert_array_equal(rows.make(rows.items[1], Scratch()).X, Z[50:100].T)
 
 
 # Solutions that others find
@@ -535,7 +535,7 @@ def test_the_solution_on_the_row_space_is_that_of_all_features(loss, intercept, 
     fewer, Q = on_row_space(risk)
     assert Q.shape == (60, 25)
     np.testing.assert_allclose(Q.T @ Q, np.eye(25), atol=1e-12)
-    assert (fewer.weight, fewer.intercept, len(fewer.rows)) == (pytest.approx(risk.weight), intercept, 3)
+    assert (fewer.weight, fewer.intercept, len(fewer.rows.items)) == (pytest.approx(risk.weight), intercept, 3)
     one, other = (minimise_risk(problem, 0.1, base, 1e-8, 2000) for problem in (fewer, risk))
     assert_same_solution(replace(one, v=Q @ one.v), other, 1e-5)
 

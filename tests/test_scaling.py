@@ -392,3 +392,31 @@ def test_measuring_in_blocks_equals_measuring_at_once(make, n_workers, block_row
     assert_same(moments.y, ColumnMoments.from_rows(y, weight))
     assert_same_range(moments.range, range_by_hand(rows, weight))
     assert moments.n_used == np.count_nonzero(weight)
+
+
+@settings(quick, derandomize=True)  # a number may lie on the edge of rounding, if rarely
+@given(seeds, st.lists(st.integers(1, 199), min_size=1, max_size=5, unique=True).map(sorted))
+def test_settled_moments_do_not_depend_on_the_cut_and_keep_nine_digits(seed, cuts):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(200, 3)) * [1.0, 1e-6, 1e8] + [10.0, 0.0, 1.0]
+    weight = rng.uniform(0.1, 2, 200)
+
+    def measured(parts):
+        total = ColumnMoments.from_rows(rows[parts[0]], weight[parts[0]])
+        for part in parts[1:]:
+            total += ColumnMoments.from_rows(rows[part], weight[part])
+        return total
+
+    whole, cut = measured([np.arange(200)]), measured(np.split(np.arange(200), cuts))
+    one, other = whole.settled(), cut.settled()
+    assert one.weight == other.weight
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.scale, other.scale)
+    np.testing.assert_allclose(whole.settled().scale, whole.scale, rtol=1e-9)
+    assert (np.abs(whole.settled().mean - whole.mean) < 1e-9 * whole.scale).all()
+
+
+def test_a_constant_column_keeps_its_value_when_it_is_settled():
+    moments = ColumnMoments.from_rows(np.full((7, 1), 0.1), None).settled()
+    assert moments.mean[0] == 0.1
+    assert moments.scale[0] == 0

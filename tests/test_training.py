@@ -209,7 +209,7 @@ def test_an_alpha_that_is_chosen_has_the_lowest_leave_one_out_error(intercept):
         hat = columns @ np.linalg.solve(columns.T @ columns + penalty.T @ penalty / (n * ridge), columns.T)
         return float(np.sum(((y - hat @ y) / (1 - np.diagonal(hat))[:, None]) ** 2))
 
-    found = result.ridge
+    found = result.terms.ridge
     assert leave_one_out(found) <= min(leave_one_out(found * step) for step in (0.1, 0.3, 3.2, 10))
 
 

@@ -5,10 +5,12 @@
 RFLAFRegressor(n_components=30)
 """
 
-from . import theory
-from .errors import InvalidParameterError, MemoryBudgetError
+from . import datasets, theory
+from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from .export import to_c, to_onnx
 from .model import Activation, RandomFeatureModel
+from .persistence import load, save
 from .planning import WidthPlan, plan
 
 __version__ = "0.1.0"
@@ -21,8 +23,14 @@ __all__ = [
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",
+    "UnreadableModelFile",
     "WidthPlan",
     "__version__",
+    "datasets",
+    "load",
     "plan",
+    "save",
     "theory",
+    "to_c",
+    "to_onnx",
 ]

@@ -34,7 +34,7 @@ from ._vectors import (
 
 BLOCK_VECTORS = 2  # vectors of components that are used for a whole tile of rows before the next
 _TILE = 64  # rows whose cells are held at once
-_FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
+FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
 
 
 def lane_offsets(builder: Any, stride: Any, kind: Any) -> Any:
@@ -138,7 +138,7 @@ def locate(
     nodes the fraction leaves [0, 1], up to a million. ``gaps[k]`` is one over the distance from node k to the next.
     Counting the nodes below many rows at once is faster than a binary search for each; ``x`` and ``count`` hold them.
     """
-    farthest = X.dtype.type(_FARTHEST)
+    farthest = X.dtype.type(FARTHEST)
     for c in range(columns.size):
         for i in range(n_rows):
             x[i] = X[row + i, columns[c]]

@@ -205,13 +205,13 @@ class RBFBasis:
         return second_difference_penalty(self.n_basis)
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
-        resolution = _RBF_RESOLUTION if a is None else self._resolution(np.atleast_2d(a), tolerance)
+        resolution = _RBF_RESOLUTION if a is None else self.resolution(np.atleast_2d(a), tolerance)
         low, high = self.interval[0] - _RBF_REACH * self.h, self.interval[1] + _RBF_REACH * self.h
         n_cells = int(np.ceil((high - low) / self.h * resolution))
         nodes = np.linspace(low, high, n_cells + 1)
         return Pieces(low, (high - low) / n_cells, _hermite(self.values(nodes), self.slopes(nodes), nodes))
 
-    def _resolution(self, a: Array, tolerance: float) -> int:
+    def resolution(self, a: Array, tolerance: float = 1e-6) -> int:
         """Cells to a width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|.
 
         At most 512, which is enough unless Gaussians much wider than their spacing cancel each other.

@@ -2,12 +2,14 @@
 
 Every sum the method needs runs over rows, so data are a sequence of `Block` and nothing else. A source
 knows its size, gives block i, and draws a row sample; arrays, memory maps and SciPy sparse matrices are
-served here. How many rows a block has is a pure function of a memory budget, and never of the number of
-threads, so that the number of threads cannot change a model.
+served here, files in `rflaf.files`, Dask collections in `rflaf.clusters`. How many rows a block has is a pure
+function of a memory budget (`rflaf.budget`), and never of the number of threads, so that the number of threads cannot
+change a model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -15,11 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .errors import MemoryBudgetError
-
 Array = NDArray[Any]
-MOST_ROWS = 2048  # larger blocks leave the second-level cache and gain nothing
-_LEAST_ROWS = 64
+MOST_ROWS = 2048  # of a block: larger ones leave the second-level cache and gain nothing
+LEAST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,56 @@ class BlockSource(Protocol):
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
         """At most ``n_rows`` rows drawn without replacement, in memory, in their original order."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Items that live elsewhere, in parts. Only what is computed from them is to travel.
+
+    Attributes
+    ----------
+    handles : what a cluster finds each part by
+    sizes : number of items in each part, at least one
+    open : makes the items of a part, where it lives, of what its handle stands for
+    """
+
+    handles: Sequence[Any]
+    sizes: Sequence[int]
+    open: Callable[[Any], Any]
+
+    def then(self, change: Callable[[Any], Any]) -> Parts:
+        """The parts after their items are changed."""
+        opened = self.open
+        return replace(self, open=lambda value: change(opened(value)))
+
+
+def parts_of(items: Any) -> Parts | None:
+    """The parts of items that live elsewhere, None for those at hand."""
+    parts: Parts | None = getattr(items, "parts", None)
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Items of two sequences side by side, cut alike where they live elsewhere."""
+
+    first: Any
+    second: Any
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return self.first[index], self.second[index]
+
+    @property
+    def parts(self) -> Parts | None:
+        first, second = parts_of(self.first), parts_of(self.second)
+        if first is None or second is None:
+            return None
+        one, other = first.open, second.open
+        handles = list(zip(first.handles, second.handles, strict=True))
+        return Parts(handles, first.sizes, lambda both: Pairs(one(both[0]), other(both[1])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +165,14 @@ class ArraySource:
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
+_NO_ROWS = ArraySource(np.empty((0, 0)), np.empty((0, 0)))
+
+
 @dataclass(frozen=True, slots=True)
-class StandardisedTargets:
-    """A source whose targets are (y - mean) / scale in the dtype of the inputs; where the scale is zero, zero."""
+class SourceView:
+    """The rows of another source, seen differently."""
 
     source: BlockSource
-    mean: Array
-    scale: Array
 
     @property
     def n_samples(self) -> int:
@@ -142,18 +193,84 @@ class StandardisedTargets:
     def __len__(self) -> int:
         return len(self.source)
 
-    def transformed(self, y: Array) -> Array:
-        return (y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
+    def seen(self, block: Block) -> Block:
+        """A block of the source as this view shows it."""
+        raise NotImplementedError
 
     def __getitem__(self, index: int) -> Block:
-        block = self.source[index]
-        return Block(block.X, self.transformed(block.y).astype(self.dtype, copy=False), block.weight)
+        return self.seen(self.source[index])
+
+    @property
+    def parts(self) -> Parts | None:
+        parts, shell = parts_of(self.source), replace(self, source=_NO_ROWS)
+        return None if parts is None else parts.then(lambda source: replace(shell, source=source))
 
     def with_rows(self, block_rows: int) -> Self:
         return replace(self, source=self.source.with_rows(block_rows))
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Self:
         return replace(self, source=self.source.sample(n_rows, rng))
+
+
+def innermost(source: BlockSource) -> BlockSource:
+    """The source behind all views of it."""
+    while isinstance(source, SourceView):
+        source = source.source
+    return source
+
+
+@dataclass(frozen=True, slots=True)
+class StandardisedTargets(SourceView):
+    """A source whose targets are (y - mean) / scale in the dtype of the inputs; where the scale is zero, zero."""
+
+    mean: Array
+    scale: Array
+
+    def transformed(self, y: Array) -> Array:
+        return (y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
+
+    def seen(self, block: Block) -> Block:
+        return Block(block.X, self.transformed(block.y).astype(self.dtype, copy=False), block.weight)
+
+
+class TargetRule(Protocol):
+    """What a loss asks of targets."""
+
+    def check_more(self, y: Array) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTargets(SourceView):
+    """A source whose targets are held against a rule as they are read."""
+
+    rule: TargetRule
+
+    def seen(self, block: Block) -> Block:
+        self.rule.check_more(block.y)
+        return block
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTargets(SourceView):
+    """A source of labels, one a row, with zeros and ones for targets: one output for two classes, else one a class.
+
+    ``classes`` (n_classes,) are the labels in order; rows are weighted by ``class_weight`` (n_classes,) too.
+    """
+
+    classes: Array
+    class_weight: Array | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        return 1 if self.classes.size == 2 else int(self.classes.size)
+
+    def seen(self, block: Block) -> Block:
+        at = np.searchsorted(self.classes, block.y[:, 0].astype(self.classes.dtype))
+        y = at[:, None].astype(float) if self.classes.size == 2 else np.eye(self.classes.size)[at]
+        if self.class_weight is None:
+            return Block(block.X, y, block.weight)
+        weight = self.class_weight[at] * (1.0 if block.weight is None else block.weight)
+        return Block(block.X, y, weight.astype(self.dtype))
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
@@ -170,22 +287,6 @@ def _canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
-
-
-def plan_rows(memory: int, row_bytes: int, fixed_bytes: int = 0) -> int:
-    """Rows of a block such that ``fixed_bytes + rows * row_bytes <= memory``, at most 2,048.
-
-    >>> plan_rows(memory=2**20, row_bytes=1024, fixed_bytes=2**19)
-    512
-    """
-    rows = (memory - fixed_bytes) // row_bytes
-    if rows < _LEAST_ROWS:
-        raise MemoryBudgetError(
-            f"memory must hold {_LEAST_ROWS} rows of {row_bytes} bytes and sums of {fixed_bytes} bytes",
-            memory,
-            f"Allow at least {fixed_bytes + _LEAST_ROWS * row_bytes} bytes or lower n_components or pool_size.",
-        )
-    return int(min(rows, MOST_ROWS))
 
 
 class Scratch:

@@ -1,6 +1,7 @@
 """The command line, on the extra ``cli``.
 
-A user's mistake ends in one line and exit code 2, never in a traceback; ``--debug`` before the command shows it.
+Exit codes: 0 done; 2 a mistake of the caller's, told in one line and never in a traceback, which ``--debug`` shows; 1 a
+fault of ours, with its traceback; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -9,13 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from . import __version__
+from . import __version__, model_commands, table_commands
 from . import demo as demonstration
-from .errors import MissingExtraError
+from .console import errors, explain, results
 
 app = typer.Typer(
     add_completion=False,
@@ -23,31 +23,32 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Random feature models with learnable activation functions.",
 )
-_console = Console()
-_errors = Console(stderr=True)
+for command in (*model_commands.COMMANDS, *table_commands.COMMANDS):
+    app.command()(command)
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code: 0 done, 2 a mistake of the caller's."""
+    """Run one command line and return its exit code: 0 done, 2 a mistake of the caller's, 130 interrupted."""
     debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
     except Exception as error:
         if debug:
             raise
-        return _explain(error)
+        return explain(error)
     return int(code or 0)
 
 
 @app.callback()
 def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
-    """Options that stand before the command."""
+    """Options of every command."""
 
 
 @app.command()
 def version() -> None:
     """Print the version."""
-    _console.print(__version__, highlight=False)
+    results.print(__version__, highlight=False)
 
 
 @app.command()
@@ -64,15 +65,43 @@ def demo(
     n_fits = len(problems) * demonstration.fits_per_problem()
     bar = Progress(
         TextColumn("fitting"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
-        console=_errors, disable=not _errors.is_terminal, transient=True,
+        console=errors, disable=not errors.is_terminal, transient=True,
     )  # fmt: skip
     with bar as progress:
         task = progress.add_task("fit", total=n_fits)
         outcomes = list(demonstration.run(problems, lambda: progress.advance(task)))
     for problem in problems:
-        _console.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
+        results.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
     demonstration.draw(outcomes, out)
-    _console.print(f"picture: {out}", highlight=False)
+    results.print(f"picture: {out}", highlight=False)
+
+
+@app.command()
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies; all usual ones if none.")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Hours of work, or minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for records, tables and figures.")] = Path("rflaf-paper"),
+    jobs: Annotated[int, typer.Option(help="Processes to run trials in.", min=1)] = 2,
+) -> None:
+    """Run the paper's experiments, beside the authors' numbers; a run that was stopped goes on where it was.
+
+    Example:  rflaf reproduce figure1 --quick --out results
+    """
+    from .study import command
+
+    bar = Progress(
+        BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"),
+        console=errors, disable=not errors.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int, line: str) -> None:
+            progress.update(task, completed=done, total=total, description=line)
+
+        written = command.reproduce(figures or [], "full" if full else "quick", out, show, jobs)
+    for path in written:
+        results.print(str(path), highlight=False, soft_wrap=True)
 
 
 def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> Table:
@@ -86,17 +115,3 @@ def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]
         row = [outcome for outcome in outcomes if outcome.width == width]
         table.add_row(str(width), *(f"{outcome.error:.3f} ({outcome.seconds:.2f} s)" for outcome in row))
     return table
-
-
-def _explain(error: Exception) -> int:
-    """One line for what the caller can mend; anything else is ours and keeps its traceback."""
-    if isinstance(error, typer.Exit):
-        return int(error.exit_code)
-    if hasattr(error, "format_message"):  # a complaint of the parser about the call
-        message = f"{error.format_message()} (see rflaf --help)"
-    elif isinstance(error, OSError | ValueError | MissingExtraError):
-        message = str(error)
-    else:
-        raise error
-    _errors.print(f"rflaf: {message}", markup=False, highlight=False, soft_wrap=True)
-    return 2

@@ -22,6 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from .datasets import wave
 from .estimators import RFLAFRegressor
 from .plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 
@@ -52,11 +53,6 @@ class Outcome:
     width: int
     error: float
     seconds: float
-
-
-def wave(z: Array) -> Array:
-    """The teacher's activation: a damped wave, zero outside a compact interval."""
-    return np.sin(3 * z) * np.maximum(1 - np.abs(z) / 3, 0)
 
 
 def diabetes() -> Problem:

@@ -7,6 +7,7 @@ chunk in every epoch.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -151,8 +152,23 @@ class Streamed:
         if i in self._kept:
             return self._kept[i]
         blocks = range(i * self._blocks, min((i + 1) * self._blocks, len(self.source)))
-        table = read(self.source, blocks, self.mean_weight)
-        chunk = self.encoding.rows(table.X, table.y, table.weight), np.arange(table.n_rows)
+        chunk = self._encoded(blocks)
         if len(self) == 1:
             self._kept[i] = chunk
         return chunk
+
+    def _encoded(self, blocks: range) -> tuple[Rows, Array]:
+        """Blocks encoded one after the other, then moved into one table, each part let go as soon as it has moved."""
+        parts: deque[Rows] = deque()
+        for index in blocks:
+            table = read(self.source, range(index, index + 1), self.mean_weight)
+            parts.append(self.encoding.rows(table.X, table.y, table.weight))
+        n_rows = sum(part.weight.size for part in parts)
+        whole = Rows(*(np.empty((n_rows, *values.shape[1:]), values.dtype) for values in parts[0]))
+        first = 0
+        while parts:
+            part = parts.popleft()
+            for to, values in zip(whole, part, strict=True):
+                to[first : first + part.weight.size] = values
+            first += part.weight.size
+        return whole, np.arange(n_rows)

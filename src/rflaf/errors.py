@@ -30,8 +30,24 @@ class MissingExtraError(ImportError):
         super().__init__(f"{what} need {package}, which is not installed. Run  pip install 'rflaf[{extra}]'")
 
 
+class DataNotFoundError(FileNotFoundError):
+    """A file of a public data set is neither on this computer nor to be had from its publisher."""
+
+
 class MemoryBudgetError(InvalidParameterError):
     """The memory a fit may use is too small for the smallest block it needs."""
+
+
+class UnreadableModelFile(ValueError):  # noqa: N818, it is the file that is so
+    """A file is no model, or a damaged or forged one."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"{path} cannot be read as a model: {reason}")
+        self.path = path
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[UnreadableModelFile], tuple[object, str]]:
+        return type(self), (self.path, self.reason)
 
 
 class OutlierWarning(UserWarning):
@@ -40,3 +56,18 @@ class OutlierWarning(UserWarning):
 
 class AssumptionWarning(UserWarning):
     """An assumption of the theory does not hold for the numbers given."""
+
+
+class ClusterError(RuntimeError):
+    """The cluster that held the rows was lost before the work was done."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the cluster was lost: {reason}. Connect a new client, persist the rows again and try again.")
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[ClusterError], tuple[str]]:
+        return type(self), (self.reason,)
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint can no longer be written; the fit goes on without."""

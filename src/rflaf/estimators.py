@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from numbers import Real
 from typing import Any, Self
 
@@ -26,32 +27,45 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
 from .bases import Basis, make_basis
 from .bilinear import Search
-from .blocks import array_source
+from .blocks import LEAST_ROWS, ArraySource, Block, BlockSource, CheckedTargets, LabelTargets, array_source
+from .checkpoint import resumed
+from .clusters import by_partition, executor_for
 from .errors import InvalidParameterError, OutlierWarning
-from .executors import ThreadExecutor, resolve_n_jobs
-from .incremental import Seen, learn_more, remember
+from .executors import resolve_n_jobs
+from .files import is_files
+from .incremental import Chunk, Seen, Terms, begin, carry_on
+from .inputs import OpenRows, open_rows
 from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss
+from .progress import watched
 from .specification import FitSpec
 from .spectral import Density, resolve_density
+from .tables import TableEncoding
+from .thumbnail import activation_figure
 from .training import FitResult, train
 
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
+_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
 
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the estimators share: arguments, fitting, and the features as a transformer."""
+
+    table_encoding_: TableEncoding | None = None
+    _terms: Terms
+    _seen: Seen | None
 
     def __init__(
         self,
@@ -74,10 +88,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         self.n_components = n_components
         self.directions = directions
@@ -97,10 +113,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         self.max_iter = max_iter
         self.tol = tol
         self.tolerance = tolerance
+        self.half_life = half_life
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.memory = memory
         self.verbose = verbose
+        self.checkpoint = checkpoint
 
     @classmethod
     def paper(
@@ -128,37 +146,142 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
         ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
         repeated rows; refined ones meet in other mini-batches then.
+
+        ``X`` may name files, or be a `rflaf.files.Table`: then ``y`` and ``sample_weight`` are names of their columns,
+        and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
+        `rflaf.clusters`).
         """
-        with self._fitting():
+        with self._fitting() as opened:
             spec = self._spec()
-            X, y = self._check_numbers(X, y)
-            spec.loss.check(y)
-            result = self._train(X, y, _check_weight(sample_weight, X), spec)
-            self._accept(result, single_output=np.ndim(y) == 1)
+            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss)
+            result = self._train(source, spec)
+            self._accept(result, single_output)
         self._warn(result)
         return self
 
     @contextmanager
-    def _fitting(self) -> Iterator[None]:
-        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails."""
-        with _unchanged_on_error(self), _shown(self.verbose):
-            yield
+    def _fitting(self) -> Iterator[ExitStack]:
+        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
 
-    def _check_numbers(self, X: Any, y: Any) -> tuple[Any, Array]:
+        What it opens is closed with it.
+        """
+        with _unchanged_on_error(self), _shown(self.verbose), ExitStack() as opened:
+            yield opened
+
+    def _rows(
+        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+    ) -> tuple[BlockSource, bool]:
+        """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
+        rows = open_rows(X, y, sample_weight, encoding=None if reset else self.table_encoding_)
+        if rows is not None:
+            stack.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+            return CheckedTargets(rows.source, loss), rows.single_output
+        self.table_encoding_ = None
+        X, y = self._check_numbers(X, y, reset)
+        (loss.check if reset else loss.check_more)(y)
+        return array_source(X, y, _check_weight(sample_weight, X)), np.ndim(y) == 1
+
+    def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and numeric targets, validated."""
         X, y = validate_data(
             self, X, y,
             accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
-            ensure_min_samples=2,
+            ensure_min_samples=2 if reset else 1, reset=reset,
         )  # fmt: skip
         if sp.issparse(y):
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
         return X, y
 
-    def _train(self, X: Any, y: Array, weight: Array | None, spec: FitSpec) -> FitResult:
-        rng = _generator(self.random_state)
-        with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
-            return train(array_source(X, y, weight), spec, rng, executor)
+    def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
+        """Train on rows wherever they are, shown and recorded as asked."""
+        rng, seeded = _generator(self.random_state), self.random_state is not None
+        with (
+            executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
+            watched(workers, bool(self.verbose)) as shown,
+            resumed(self.checkpoint, self._determined_by(), source, rng, shown, seeded) as executor,
+        ):
+            return train(source, spec, rng, executor)
+
+    def _carry_on(self, source: BlockSource, first: bool) -> None:
+        """Learn from a chunk of rows; a first one was fitted already."""
+        chunk = Chunk(source)
+        if self.half_life is not None:
+            if not isinstance(source, ArraySource):
+                raise InvalidParameterError(
+                    "rows that fade must be in memory, where their order is known",
+                    type(source).__name__,
+                    "Pass arrays, or leave half_life at None.",
+                )
+            chunk = Chunk.fading(source, self.half_life)
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
+            if first:
+                model, self._seen = begin(self.model_, self._terms, chunk, executor)
+            else:
+                model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
+        self._adopt(model)
+
+    def _determined_by(self) -> str:
+        """All arguments that a model depends on."""
+        others = {"n_jobs", "verbose", "checkpoint", "random_state"}
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
+        return f"{type(self).__name__} {chosen}"
+
+    def _take_columns(self, rows: OpenRows, reset: bool) -> None:
+        """Remember the columns of rows that are not in memory, as `validate_data` does of those that are."""
+        names = None if rows.feature_names is None else np.array(rows.feature_names, dtype=object)
+        if reset:
+            _check_feature_names(self, None, reset=True)
+            self.n_features_in_ = rows.source.n_features
+            self.table_encoding_ = rows.encoding
+            if names is not None:
+                self.feature_names_in_ = names
+            if rows.source.n_samples < 2:
+                raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
+        else:
+            known = getattr(self, "feature_names_in_", None)
+            if rows.source.n_features != self.n_features_in_ or (
+                names is not None and known is not None and names.tolist() != known.tolist()
+            ):
+                raise InvalidParameterError(
+                    "columns must be those of the first rows, in their order",
+                    rows.source.n_features if names is None else names.tolist(),
+                    f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
+                )
+
+    def _by_rows(self, X: Any, answer: Callable[[Any], Array]) -> Array:
+        """What ``answer`` says of validated rows; of rows that are not in memory, block by block."""
+        check_is_fitted(self)
+        opened = open_rows(X, encoding=self.table_encoding_)
+        if opened is None:
+            return answer(self._check_rows(X))
+        with closing(opened):
+            source = self._readable(opened)
+            return np.concatenate([answer(source[i].X) for i in range(len(source))])
+
+    def _readable(self, opened: OpenRows) -> BlockSource:
+        """Rows to predict, in blocks worth a call."""
+        if opened.source.n_features != self.n_features_in_:
+            raise InvalidParameterError(
+                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
+            )
+        rows = int(np.clip(_PREDICTED_BYTES // (8 * self.n_features_in_), LEAST_ROWS, _PREDICTED_ROWS))
+        return opened.source.with_rows(rows)
+
+    def _score_files(
+        self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
+    ) -> tuple[Array, Array, Array | None]:
+        """Targets, answers and weights of rows in files, read once."""
+        check_is_fitted(self)
+        opened = open_rows(X, y, sample_weight, labels, self.table_encoding_)
+        assert opened is not None
+        with closing(opened):
+            source = self._readable(opened)
+            blocks = (source[i] for i in range(len(source)))
+            parts = [(block.y, answer(block.X), block.weight) for block in blocks]
+        targets, answers = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        weights = [part[2] for part in parts if part[2] is not None]
+        return targets, answers, np.concatenate(weights) if weights else None
 
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
@@ -166,10 +289,10 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
+    @by_partition
     def transform(self, X: Any) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
-        X = self._check_rows(X)
-        return self.model_.features(X)
+        return self._by_rows(X, lambda rows: self.model_.features(rows))
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -212,6 +335,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _accept(self, result: FitResult, single_output: bool) -> None:
         self._single_output = single_output
+        self._terms, self._seen = result.terms, None
         self._adopt(result.model)
         self.loss_ = result.loss
         self.alpha_ = result.alpha
@@ -244,6 +368,11 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
+
+    def _html_repr(self) -> str:
+        """scikit-learn's picture for notebooks, with what was learned below it."""
+        picture: str = super()._html_repr()
+        return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -330,15 +459,23 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Relative fall of the objective that ends that search.
     tolerance : float, default=0.01
         How far above the lowest error on the path the width chosen by ``n_components="auto"`` may be.
+    half_life : float or None, default=None
+        For drifting data: in `partial_fit` a row weighs 2^(-k / half_life) once k rows have come after it. None forgets
+        nothing. `fit` weighs all rows alike.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
         Threads; None takes as many as BLAS is allowed (so it follows joblib, OMP_NUM_THREADS and threadpoolctl).
     memory : int or "auto", default="auto"
-        Bytes the blocks and sums of one thread may take; "auto" is what the sums of this width need, and 256 MiB
-        for the blocks.
+        Bytes a fit may take beside the process as it is and rows that are in memory already: blocks, sums, samples of
+        rows, what is read ahead and what is kept between passes. Fewer threads work where not all fit. "auto" is what
+        the sums of this width need, and 256 MiB for the blocks of a thread.
     verbose : bool, default=False
-        Log the lines of the algorithm as they run (logger ``rflaf``).
+        Log the lines of the algorithm as they run (logger ``rflaf``); on a terminal with ``rich`` a long pass over the
+        rows has a progress bar.
+    checkpoint : path or None, default=None
+        File that the results of long passes are recorded in, removed when the fit is done. The same fit started again
+        after it was killed goes on from there and ends at the same model (see `rflaf.checkpoint`).
 
     Attributes
     ----------
@@ -400,10 +537,12 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         super().__init__(
             n_components,
@@ -424,10 +563,12 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
             max_iter=max_iter,
             tol=tol,
             tolerance=tolerance,
+            half_life=half_life,
             random_state=random_state,
             n_jobs=n_jobs,
             memory=memory,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         self.loss = loss
         self.quantile = quantile
@@ -441,19 +582,61 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
         return tags
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
+
+        Under the squared loss the sums of the last layer go on: after any chunks, also after `fit`, the model is the
+        ridge on all rows seen, with directions, activations and ridge as the first chunk set them. Make that one large.
+        Under other losses what earlier rows said is kept as their curvature around the solution (see
+        `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
+        With ``half_life`` rows fade as others come after them.
+        """
+        with self._fitting() as opened:
+            first = not hasattr(self, "model_")
+            spec = self._spec()
+            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss if first else self.loss_, first)
+            if first:
+                result = self._train(source, spec)
+                self._accept(result, single_output)
+            else:
+                self._check_outputs(source.n_outputs, single_output)
+            self._carry_on(source, first)
+        if first:
+            self._warn(result)
+        return self
+
+    def _check_outputs(self, n_outputs: int, single_output: bool) -> None:
+        """Refuse targets that are not shaped like those of the first rows."""
+        if (n_outputs, single_output) != (self.model_.n_outputs, self._single_output):
+            shape = "(n_samples,)" if self._single_output else f"(n_samples, {self.model_.n_outputs})"
+            raise InvalidParameterError(
+                f"y must have as many outputs as the first rows, shape {shape}", n_outputs, "Call fit to begin anew."
+            )
+
+    @by_partition
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
 
         With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
         the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
         """
-        X = self._check_rows(X)
-        answers = [self.loss_.mean(self.model_.decision(X, self.n_jobs))]
+        answers = [self._by_rows(X, self._mean)]
         if return_std:
             self._need_last_layer("return_std=True")
-            answers.append(self.model_.deviation(X))
+            answers.append(self._by_rows(X, lambda rows: self.model_.deviation(rows)))
         shaped = tuple(answer[:, 0] if self._single_output else answer for answer in answers)
         return shaped if return_std else shaped[0]
+
+    def _mean(self, rows: Any) -> Array:
+        """The prediction at validated rows, (n_rows, n_outputs)."""
+        return self.loss_.mean(self.model_.decision(rows, self.n_jobs))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
+        if is_files(X):
+            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._mean, labels=False)
+            return float(r2_score(y, answers, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
 
     def prune(self, n_components: int) -> Self:
         """A fitted copy of ``n_components`` components, refitted from the sums of this fit, without data.
@@ -492,7 +675,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the rows; "balanced" makes all classes weigh the same.
     directions, sampling, activation, curves, basis, n_basis, pool_size, density, bandwidth, alpha, leverage_alpha,
-    leverage_rows, fit_intercept, max_iter, tol, tolerance, random_state, n_jobs, memory, verbose
+    leverage_rows, fit_intercept, max_iter, tol, tolerance, half_life, random_state, n_jobs, memory, verbose, checkpoint
         As in `RFLAFRegressor`; where alpha is a ridge, "auto" takes the one of lowest loss on rows held out.
 
     Attributes
@@ -539,10 +722,12 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         max_iter: int = 500,
         tol: float = 1e-4,
         tolerance: float = 0.01,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
         verbose: bool = False,
+        checkpoint: Any = None,
     ) -> None:
         super().__init__(
             n_components,
@@ -563,27 +748,26 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             max_iter=max_iter,
             tol=tol,
             tolerance=tolerance,
+            half_life=half_life,
             random_state=random_state,
             n_jobs=n_jobs,
             memory=memory,
             verbose=verbose,
+            checkpoint=checkpoint,
         )
         self.loss = loss
         self.class_weight = class_weight
 
-    _seen: Seen | None
-    _ridge: float
-    _weight: float
-
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
 
-        ``sample_weight`` (n_samples,) multiplies the loss of each row.
+        ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
-        with self._fitting():
+        with self._fitting() as opened:
             self._check_weights_of_classes(("balanced",))
-            X, y = self._check_labels(X, y)
-            result = self._fit_labels(X, y, np.unique(y), _check_weight(sample_weight, X))
+            labels, found, weights = self._labels(opened, X, y, sample_weight)
+            self.classes_ = found
+            result = self._fit_labels(labels, found, weights)
         self._warn(result)
         return self
 
@@ -597,55 +781,58 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         first chunk large: directions, activations and the penalty stay as it sets them. After `fit`, which keeps no
         sums, the rows before are taken to have been like the first new ones.
         """
-        with self._fitting():
+        with self._fitting() as opened:
             self._check_weights_of_classes(())
             first = not hasattr(self, "model_")
             known = self._known_classes(classes, first)
-            X, y = self._check_labels(X, y, reset=first)
-            weight = _check_weight(sample_weight, X)
-            _refuse_others(y, known)
+            labels, found, weights = self._labels(opened, X, y, sample_weight, reset=first)
+            _refuse_others(found, known)
+            self.classes_ = known
             if first:
-                result = self._fit_labels(X, y, known, weight)
-            targets, weight = self._targets(y), self._weighted(y, weight, X.dtype)
-            source = array_source(X, targets, weight)
-            with ThreadExecutor(resolve_n_jobs(self.n_jobs)) as executor:
-                before = None if first else self._weight
-                seen = self._seen or remember(
-                    self.model_, source, self.loss_, self._ridge, self.fit_intercept, executor, before
-                )
-                if not first:
-                    model, seen, self.stop_reason_ = learn_more(
-                        self.model_, seen, source, self.loss_, self._ridge, self.fit_intercept, executor
-                    )
-                    self._adopt(model)
-            self._seen = seen
+                result = self._fit_labels(labels, found, weights)
+            self._carry_on(self._targets(labels, found, weights), first)
         if first:
             self._warn(result)
         return self
 
+    @by_partition
     def decision_function(self, X: Any) -> Array:
         """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes)."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return f[:, 0] if f.shape[1] == 1 else f
 
+    def _decision(self, X: Any) -> Array:
+        return self._by_rows(X, lambda rows: self.model_.decision(rows, self.n_jobs))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows ``X``, which may be in files, whose label is predicted."""
+        if is_files(X):
+            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._label, labels=True)
+            return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
+        return float(super().score(X, y, sample_weight))
+
+    @by_partition
     def predict(self, X: Any) -> Array:
         """The most likely label of every row of ``X``, (n_samples,)."""
-        f = self.decision_function(X)
-        return self.classes_[(f > 0).astype(int) if f.ndim == 1 else np.argmax(f, axis=1)]
+        return self._by_rows(X, self._label)
+
+    def _label(self, rows: Any) -> Array:
+        """The most likely label of validated rows, (n_rows,)."""
+        f = self.model_.decision(rows, self.n_jobs)
+        return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
+    @by_partition
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
 
     @available_if(_gives_probabilities)
+    @by_partition
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
-        X = self._check_rows(X)
-        f = self.model_.decision(X, self.n_jobs)
+        f = self._decision(X)
         return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
 
     def __sklearn_tags__(self) -> Any:
@@ -653,21 +840,38 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         tags.target_tags.multi_output = False
         return tags
 
-    def _fit_labels(self, X: Any, y: Array, classes: Array, weight: Array | None) -> FitResult:
-        self.classes_ = classes
-        spec, targets, weight = self._spec(), self._targets(y), self._weighted(y, weight, X.dtype)
-        present = np.unique(y if weight is None else y[weight > 0])
-        if present.size < 2:
-            raise InvalidParameterError(
-                "labels must be of at least two classes",
-                f"{present.size} class: {present.tolist()}",
-                "There is nothing to tell apart.",
-            )
-        spec.loss.check(targets)
-        result = self._train(X, targets, weight, spec)
+    def _labels(
+        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, reset: bool = True
+    ) -> tuple[BlockSource, Array, Array]:
+        """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
+        rows = open_rows(X, y, sample_weight, labels=True, encoding=None if reset else self.table_encoding_)
+        if rows is not None:
+            stack.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+            found = sorted(rows.label_weights)
+            return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
+        self.table_encoding_ = None
+        X, y = self._check_labels(X, y, reset)
+        weight = _check_weight(sample_weight, X)
+        labels, at = np.unique(y, return_inverse=True)
+        return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
+
+    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
+        """Fit to rows of ``classes_``, of which those found have weights."""
+        spec = self._spec()
+        _refuse_one_class(found[weights > 0])
+        spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
+        result = self._train(self._targets(labels, found, weights), spec)
         self._accept(result, single_output=False)
-        self._ridge, self._weight, self._seen = result.ridge, result.weight, None
         return result
+
+    def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
+        """Rows with zeros and ones for targets, weighted by class; arrays are encoded at once."""
+        view = LabelTargets(labels, self.classes_, self._weight_of_classes(found[weights > 0], weights[weights > 0]))
+        if not isinstance(labels, ArraySource):
+            return view
+        whole = view.seen(Block(labels.X, labels.y, labels.weight))
+        return array_source(whole.X, whole.y, whole.weight)
 
     def _loss(self) -> Loss:
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
@@ -680,21 +884,15 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
             )
         return resolve_loss(self.loss, named, self.directions == "refined")
 
-    def _targets(self, y: Array) -> Array:
-        """Zeros and ones, (n_samples, 1) for two classes, else (n_samples, n_classes)."""
-        at = np.searchsorted(self.classes_, y)
-        return at[:, None].astype(float) if self.classes_.size == 2 else np.eye(self.classes_.size)[at]
-
-    def _weighted(self, y: Array, weight: Array | None, dtype: Any) -> Array | None:
-        """Weights of the rows, those of their classes multiplied in."""
+    def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
+        """By which the rows of every class are multiplied, (n_classes,), where some have the weights given."""
         if self.class_weight is None:
-            return weight
-        by_row = np.ones(y.size) if weight is None else weight.astype(np.float64)
-        present = np.unique(y[by_row > 0])
-        by_class = compute_class_weight(self.class_weight, classes=present, y=y, sample_weight=by_row)
+            return None
         factor = np.ones(self.classes_.size)
-        factor[np.searchsorted(self.classes_, present)] = by_class
-        return (by_row * factor[np.searchsorted(self.classes_, y)]).astype(dtype)
+        factor[np.searchsorted(self.classes_, present)] = compute_class_weight(
+            self.class_weight, classes=present, y=present, sample_weight=weights
+        )
+        return factor
 
     def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
         """Rows and labels, validated."""
@@ -739,6 +937,15 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
                 "Leave classes out.",
             )
         return known
+
+
+def _refuse_one_class(present: Array) -> None:
+    if present.size < 2:
+        raise InvalidParameterError(
+            "labels must be of at least two classes",
+            f"{present.size} class: {present.tolist()}",
+            "There is nothing to tell apart.",
+        )
 
 
 def _refuse_others(y: Array, known: Array) -> None:
@@ -800,13 +1007,20 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
         raise
 
 
+class _ToStandardError(logging.Handler):
+    """Standard error as it is at the time: a progress bar puts itself before it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
 @contextmanager
 def _shown(verbose: bool) -> Iterator[None]:
     """Show the log of the package on standard error while a verbose fit runs."""
     if not verbose:
         yield
         return
-    logger, handler = logging.getLogger("rflaf"), logging.StreamHandler()
+    logger, handler = logging.getLogger("rflaf"), _ToStandardError()
     handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
     level = logger.level
     logger.addHandler(handler)

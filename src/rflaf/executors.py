@@ -8,6 +8,7 @@ the last open executor closes, also when several threads of the caller fit model
 
 from __future__ import annotations
 
+import copy
 import os
 import threading
 from collections import deque
@@ -42,14 +43,39 @@ class Summable(Protocol):
 
 
 Total = TypeVar("Total", bound=Summable)
+State = TypeVar("State")
 
 
 class Executor(Protocol):
     """Where blocks are mapped and summed."""
 
+    @property
+    def n_workers(self) -> int: ...
+
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total: ...
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> list[Any]: ...
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
+        """A list, or items that stay where those given live."""
+        ...
+
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+        """What ``n_steps`` steps make of a state, each of the one before: ``advance(state, step)``."""
+        ...
+
+    def limited(self, n_workers: int) -> Executor:
+        """The same with at most so many workers at once."""
+        ...
+
+
+def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+    """What ``n_steps`` steps make of a state.
+
+    >>> fold_in_turn(3, 1, lambda state, step: 10 * state + step)
+    1012
+    """
+    for step in range(n_steps):
+        state = advance(state, step)
+    return state
 
 
 class SingleThreadedBLAS:
@@ -87,6 +113,7 @@ class ThreadExecutor:
 
     def __init__(self, n_workers: int = 1) -> None:
         self.n_workers = n_workers
+        self._window = n_workers + 1  # one waits while every worker is busy, so none idles
         self._blas = SingleThreadedBLAS()
         self._pool: ThreadPoolExecutor | None = None
         self._local = threading.local()
@@ -117,6 +144,18 @@ class ThreadExecutor:
         """``[map_item(item) for item in items]``."""
         return list(self._results(len(items), lambda i: map_item(items[i])))
 
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+        """Steps that follow one another, in the calling thread."""
+        return fold_in_turn(n_steps, state, advance)
+
+    def limited(self, n_workers: int) -> ThreadExecutor:
+        """The same threads, at most ``n_workers`` of them busy."""
+        if n_workers >= self.n_workers:
+            return self
+        fewer = copy.copy(self)
+        fewer.n_workers = fewer._window = n_workers
+        return fewer
+
     def _scratch(self) -> Scratch:
         if not hasattr(self._local, "scratch"):
             self._local.scratch = Scratch()
@@ -124,13 +163,13 @@ class ThreadExecutor:
         return scratch
 
     def _results(self, n_items: int, task: Callable[[int], Any]) -> Any:
-        if self._pool is None or n_items == 1:
+        if self._pool is None or n_items == 1 or self.n_workers == 1:
             yield from map(task, range(n_items))
             return
         pending: deque[Future[Any]] = deque()
         try:
             for i in range(n_items):
-                if len(pending) > self.n_workers:  # one waits while every worker is busy, so none idles
+                if len(pending) >= self._window:
                     yield pending.popleft().result()
                 pending.append(self._pool.submit(task, i))
             while pending:

@@ -104,7 +104,7 @@ def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Execu
     """Normal equations of the features of all rows, in one pass."""
 
     def one(block: Block, scratch: Scratch) -> NormalEquations:
-        return NormalEquations.from_design(feature_map.design(block, scratch), source.n_outputs, block.weight)
+        return NormalEquations.from_design(feature_map.design(block, scratch), block.y.shape[1], block.weight)
 
     return executor.reduce(source, one)
 
@@ -122,7 +122,7 @@ def sum_robust_equations(
         weight = np.minimum(1, delta / np.maximum(off, np.finfo(float).tiny))
         weight = (weight if block.weight is None else weight * block.weight).astype(feature_map.dtype)
         weighted = Block(block.X, block.y, weight)
-        return NormalEquations.from_design(feature_map.design(weighted, scratch), source.n_outputs, weight)
+        return NormalEquations.from_design(feature_map.design(weighted, scratch), block.y.shape[1], weight)
 
     return executor.reduce(source, one)
 

@@ -19,7 +19,7 @@ from .convex import ExpandedMap, expand, main_activations, solve_per_component, 
 from .curves import ColumnCurves
 from .executors import Executor
 from .features import RowFeatures, compile_map, sum_equations, sum_robust_equations
-from .last_layer import LastLayer, unscale
+from .last_layer import LastLayer, noise_variance, unscale
 from .losses import Units
 from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, Remedy, RidgeSolution, RidgeSystem
@@ -235,8 +235,7 @@ def _noise(system: RidgeSystem, solution: RidgeSolution, spec: FitSpec) -> Array
         spent = float(system.spectrum.degrees_of_freedom(np.array([solution.ridge]))[0])
     else:
         spent = solution.factor.degrees_of_freedom
-    left = max(1 - (spent + system.n_intercepts) / system.count, 1 / system.count)
-    return solution.mean_residual / left**2
+    return noise_variance(system, solution.mean_residual, spent)
 
 
 def _lost(equations: NormalEquations, v: Array, convex: RidgeSolution, spec: FitSpec) -> Array:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_equations import NormalEquations, RidgeFactor, RidgeSolution
+from .normal_equations import NormalEquations, RidgeFactor, RidgeSolution, RidgeSystem
 from .selection import Selection, select_greedily
 
 Array = NDArray[Any]
@@ -62,6 +62,26 @@ class LastLayer:
     def solve(self) -> RidgeSolution:
         """Output weights and intercept."""
         return self._factor.solution()
+
+    def after(self, equations: NormalEquations, share: float) -> LastLayer:
+        """The last layer for later sums, of whose weight the rows of this one have ``share``.
+
+        Where the noise was measured on rows held out, what it exceeds that of the sums by is theirs alone.
+        """
+        later = replace(self, equations=equations)
+        beyond = np.maximum(self.noise - self._noise_of_sums, 0)
+        return replace(later, noise=later._noise_of_sums + share * beyond)
+
+    @cached_property
+    def _noise_of_sums(self) -> Array:
+        factor = self._factor
+        return noise_variance(factor.system, factor.solution().mean_residual, factor.degrees_of_freedom)
+
+
+def noise_variance(system: RidgeSystem, mean_residual: Array, degrees_of_freedom: float) -> Array:
+    """Variance of the noise by output, by generalised cross-validation of a fit."""
+    left = max(1 - (degrees_of_freedom + system.n_intercepts) / system.count, 1 / system.count)
+    return mean_residual / left**2
 
 
 def unscale(equations: NormalEquations, centre: Array, scale: Array) -> NormalEquations:

@@ -23,9 +23,11 @@ from .errors import InvalidParameterError
 from .executors import Executor
 from .features import FeatureMap, sum_equations
 from .normal_equations import NormalEquations
+from .scaling import shortened
 from .spectral import Directions
 
 Array = NDArray[Any]
+_BITS = 24  # of a score that do not depend on how the rows were cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,13 @@ class Leverage:
     lam : the lambda they were computed for
     relative_error : root mean square error of the scores over their root mean square, estimated from two halves of
         the rows; zero where all rows were used
+    kept : (n_kept,), indices of those drawn from the pool, increasing; None before the draw
     """
 
     scores: Array
     lam: float
     relative_error: float = 0.0
+    kept: Array | None = None
 
     @property
     def effective_dimension(self) -> float:
@@ -54,6 +58,10 @@ class Leverage:
         """q_i = p_i / sum p; even where all scores are zero."""
         total = self.scores.sum()
         return self.scores / total if total > 0 else np.full(self.scores.size, 1 / self.scores.size)
+
+    def settled(self) -> Leverage:
+        """The scores without their last bits, which depend on how the rows were cut; see `rflaf.scaling`."""
+        return replace(self, scores=shortened(self.scores, _BITS))
 
     @property
     def spread(self) -> float:
@@ -97,9 +105,9 @@ def sampled_leverage_scores(
     The kernel normalised by the number of rows is estimated from the sample. The scores of its two halves differ by
     twice the standard error of the scores of the whole, which is what ``relative_error`` reports.
     """
-    sample = source.sample(n_rows, rng)
-    if sample.n_samples == source.n_samples:
+    if n_rows >= source.n_samples:
         return leverage_scores(source, pool, lam, executor)
+    sample = source.sample(n_rows, rng)
     halves = executor.reduce(sample, lambda block, scratch: _halve(block, pool, scratch))
     both = halves.even + halves.odd
     if lam is None:  # that of the whole table
@@ -120,11 +128,18 @@ def resample(pool: Directions, leverage: Leverage, n_components: int, rng: np.ra
     >>> kept.n_draws
     3
     """
+    return resample_and_mark(pool, leverage, n_components, rng)[0]
+
+
+def resample_and_mark(
+    pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator
+) -> tuple[Directions, Leverage]:
+    """`resample`, and the scores with the directions drawn marked as kept."""
     q = leverage.probabilities
     drawn = rng.choice(q.size, size=n_components, p=q)
     kept, copies = np.unique(drawn, return_counts=True)
     importance = pool.importance[kept] * np.sqrt(copies / (q.size * q[kept]))
-    return pool.take(kept, importance=importance, n_draws=n_components)
+    return pool.take(kept, importance=importance, n_draws=n_components), replace(leverage, kept=kept)
 
 
 @dataclass(slots=True)

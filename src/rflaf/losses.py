@@ -27,7 +27,7 @@ Array = NDArray[Any]
 HUBER_DEVIATIONS = 1.35
 _SMOOTHING = 0.01
 _LEAST_SHARE = 1e-6  # a class this rare starts no lower
-_HIGHEST_LOGARITHM = 30.0  # of a mean: beyond it the Poisson loss goes on as a straight line
+HIGHEST_LOGARITHM = 30.0  # of a mean: beyond it the Poisson loss goes on as a straight line
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +85,10 @@ class Loss:
 
     def check(self, y: Array) -> None:
         """Refuse targets the loss is not made for."""
+
+    def check_more(self, y: Array) -> None:
+        """Refuse targets of rows that come later; they need not be enough for a fit of their own."""
+        self.check(y)
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         """How to scale a problem whose targets have that mean and standard deviation (n_outputs,): not at all."""
@@ -343,27 +347,30 @@ class Poisson(Loss):
     name: ClassVar[str] = "Poisson"
 
     def value(self, f: Array, y: Array) -> Array:
-        beyond = np.maximum(f - _HIGHEST_LOGARITHM, 0)
-        mean = np.exp(np.minimum(f, _HIGHEST_LOGARITHM)) * (1 + beyond)
+        beyond = np.maximum(f - HIGHEST_LOGARITHM, 0)
+        mean = np.exp(np.minimum(f, HIGHEST_LOGARITHM)) * (1 + beyond)
         return np.sum(mean - y * f + xlogy(y, y) - y, axis=1)
 
     def slope(self, f: Array, y: Array) -> Array:
-        return np.exp(np.minimum(f, _HIGHEST_LOGARITHM)) - y
+        return np.exp(np.minimum(f, HIGHEST_LOGARITHM)) - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        return np.where(f < _HIGHEST_LOGARITHM, np.exp(np.minimum(f, _HIGHEST_LOGARITHM)), 0.0)
+        return np.where(f < HIGHEST_LOGARITHM, np.exp(np.minimum(f, HIGHEST_LOGARITHM)), 0.0)
 
     def constant(self, y: Array, weight: Array) -> Array:
         return np.log(np.maximum(np.average(y, axis=0, weights=weight), _LEAST_SHARE))
 
     def mean(self, f: Array) -> Array:
-        return np.exp(np.minimum(f, _HIGHEST_LOGARITHM))
+        return np.exp(np.minimum(f, HIGHEST_LOGARITHM))
 
-    def check(self, y: Array) -> None:
+    def check_more(self, y: Array) -> None:
         if (y < 0).any():
             raise InvalidParameterError(
                 "counts must not be negative", float(y.min()), "Use another loss for such targets."
             )
+
+    def check(self, y: Array) -> None:
+        self.check_more(y)
         if not (y.sum(axis=0) > 0).all():
             raise InvalidParameterError("some counts must be above zero", "zeros only", "There is nothing to fit.")
 
@@ -374,7 +381,7 @@ class Poisson(Loss):
         return Units(np.zeros_like(mean), mean, np.log(mean), np.ones_like(mean))
 
     def kernel(self) -> tuple[int, float, float]:
-        return kernels.POISSON, _HIGHEST_LOGARITHM, 0.0
+        return kernels.POISSON, HIGHEST_LOGARITHM, 0.0
 
 
 def quantiles(y: Array, weight: Array, quantile: float) -> Array:

@@ -148,16 +148,18 @@ class RandomFeatureModel:
             np.multiply(z.T, self.directions.importance, out=out[start : start + _BLOCK_ROWS], casting="same_kind")
         return out
 
+    def projections(self, X: Array) -> Array:
+        """u_m(x) = b_m + w_m . x, and what the curves add: (n_rows, n_components), where the activations are read."""
+        u = X @ self.directions.W + self.directions.offset
+        return u if self.curves is None else u + self.curves(X)
+
     def gradient(self, X: Array) -> Array:
         """Derivatives of f in the inputs, sum_m q_m v_m sigma'(u_m) w_m: (n_rows, n_outputs, n_features)."""
         directions = self.directions
         out = np.empty((X.shape[0], self.n_outputs, self.n_features))
         for start in range(0, X.shape[0], _BLOCK_ROWS):
             rows = X[start : start + _BLOCK_ROWS]
-            u = rows @ directions.W + directions.offset
-            if self.curves is not None:
-                u = u + self.curves(rows)
-            slopes = self._slopes(u) * directions.importance
+            slopes = self._slopes(self.projections(rows)) * directions.importance
             block = out[start : start + _BLOCK_ROWS]
             block[...] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
             if self.curves is not None:
@@ -173,15 +175,13 @@ class RandomFeatureModel:
         """
         rows = np.asarray(X, np.float64)
         directions = self.directions
-        u = rows @ directions.W + directions.offset
         parts = np.std(rows, axis=0)[:, None] * np.abs(directions.W)
         if self.curves is not None:
-            u += self.curves(rows)
             for curve, column in enumerate(self.curves.knots.columns):
                 parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
         z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
         amplitude = z * np.sqrt(np.sum(self.v**2, axis=1))
-        spread = np.std(u, axis=0)
+        spread = np.std(self.projections(rows), axis=0)
         share = np.sqrt(np.sum((parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0)) ** 2, axis=1))
         total = share.sum()
         return np.asarray(share / total if total > 0 else share)

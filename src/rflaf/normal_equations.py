@@ -45,14 +45,14 @@ class NormalEquations:
     ----------
     moments : (n_components + 1 + n_outputs,) squared, float64, symmetric
     n_outputs : trailing columns that are targets
-    n_rows : rows with a positive weight
+    n_rows : rows with a positive weight; those that fade count for less
     whole_weights : every weight was a whole number, so that weights are counts of repeated rows
     precision : relative rounding of the products that were summed
     """
 
     moments: Array
     n_outputs: int
-    n_rows: int
+    n_rows: float
     whole_weights: bool = True
     precision: float = float(np.finfo(np.float64).eps)
 
@@ -102,6 +102,10 @@ class NormalEquations:
         factor = np.concatenate([importance, np.ones(1 + self.n_outputs)])
         return replace(self, moments=self.moments * factor * factor[:, None])
 
+    def faded(self, factor: float) -> NormalEquations:
+        """The equations of rows that count ``factor`` of what they did."""
+        return replace(self, moments=factor * self.moments, n_rows=factor * self.n_rows)
+
     def mix(self, mixing: Array) -> NormalEquations:
         """The equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
         return replace(self, moments=mixing.T @ self.moments @ mixing)
@@ -139,7 +143,7 @@ class RidgeSystem:
     y_mean: Array
     weight: float
     whole_weights: bool
-    n_rows: int
+    n_rows: float
     precision: float
     n_intercepts: int
 

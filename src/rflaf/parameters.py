@@ -6,6 +6,7 @@ and densities check themselves.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -88,12 +89,22 @@ _RULES: dict[str, Rule] = {
     "fit_intercept": (_is_flag, "must be True or False", "Use True."),
     "max_iter": (_is_count, _COUNT, "The default is 500."),
     "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
+    "half_life": (
+        lambda value: value is None or _is_positive(value),
+        "must be None or a number of rows above zero",
+        "None forgets nothing.",
+    ),
     "n_jobs": (
         lambda value: value is None or (_is_whole(value) and value != 0),
         "must be None or a whole number but zero",
         "-1 uses every processor.",
     ),
     "memory": (_or_word("auto", _is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
+    "checkpoint": (
+        lambda value: value is None or isinstance(value, str | os.PathLike),
+        "must be None or the path of a file",
+        "Use None.",
+    ),
     "verbose": (lambda value: _is_flag(value) or _is_whole(value), "must be True or False", "Use False."),
 }
 

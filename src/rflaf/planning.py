@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from .bases import fit_function
 from .bilinear import STARTS, SharedActivation
 from .blocks import MOST_ROWS, BlockSource, array_source
+from .budget import TableSize, fit_stages
 from .errors import AssumptionWarning, InvalidParameterError
 from .executors import Executor, ThreadExecutor, resolve_n_jobs
 from .features import FeatureMap, sum_equations
@@ -194,15 +195,15 @@ def plan(
     if not 0 <= tolerance < np.inf:
         raise InvalidParameterError("tolerance must be a number, at least zero", tolerance, "The default is 0.01.")
     X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
-    targets, loss = _targets(X, y, loss)
+    targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
     lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
     given = isinstance(random_state, np.random.Generator)
     rng = random_state if given else np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     source = array_source(X, targets)
     with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
-        kernel = _approximate(source, None if y is None else loss, rng, executor)
-        spectrum = kernel.spectrum()
+        kernel = approximate_kernel(source, None if y is None else loss, rng, executor)
+        spectrum = spectrum_of_rows(kernel.rows())
         dimension = spectrum.effective_dimension(lam)
         scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
         practice = None if y is None else kernel.practice(lam, tolerance, rng)
@@ -225,7 +226,7 @@ def plan(
 
 
 @dataclass(frozen=True)
-class _Kernel:
+class ApproximateKernel:
     """A pool of plain draws and the activation learned for it: lines 1 and 2 of Algorithm 1, on a sample."""
 
     problem: Problem
@@ -254,20 +255,21 @@ class _Kernel:
         grid = np.linspace(*self.spec.basis.interval, _DENSE_GRID)
         return float(np.abs(self.spec.basis.values(grid) @ self.activation.a).max()) / self.mean_square**0.5
 
-    def spectrum(self) -> KernelSpectrum:
+    def rows(self) -> Array:
+        """Features of the sample, (n_rows, pool_size), of mean square one."""
         blocks = (self.sample[i] for i in range(len(self.sample)))
         size, dtype = self.pool.n_components, self.sample.dtype
         Z = np.hstack([self.features.features(block.X, np.empty((size, block.n_rows), dtype)) for block in blocks]).T
-        return spectrum_of_rows(Z / self.mean_square**0.5)
+        return Z / self.mean_square**0.5
 
     def practice(self, lam: float, tolerance: float, rng: np.random.Generator) -> Practice:
         problem, pool, activation, spec, size = self.problem, self.pool, self.activation, self.spec, self.mean_square
         path = enough_components(problem, pool, activation, spec, rng, self.executor)
-        greedy = replace(spec, sampling="greedy", pool_size=_POOL_SIZE, n_components=_POOL_SIZE // 2)
+        greedy = replace(spec, sampling="greedy", pool_size=pool.n_components, n_components=pool.n_components // 2)
         selection = select_pool(problem.proxy, pool, activation, greedy, rng, self.executor)
-        v = self.equations.system(True).solve(lam * _POOL_SIZE * size).v
+        v = self.equations.system(True).solve(lam * pool.n_components * size).v
         seconds = self.learning + self._seconds(path.best_width(tolerance))
-        return Practice(path, selection, float(np.sum(v**2)) * _POOL_SIZE * size, seconds)
+        return Practice(path, selection, float(np.sum(v**2)) * pool.n_components * size, seconds)
 
     def _seconds(self, width: int) -> float:
         """Time to sum the equations of all rows and to solve them, from that of the sample."""
@@ -280,21 +282,29 @@ class _Kernel:
         return (summed - started) * times + perf_counter() - summed
 
 
-def _approximate(source: BlockSource, loss: Loss | None, rng: np.random.Generator, executor: Executor) -> _Kernel:
-    """The kernel learned under a loss; without one there is no target."""
-    spec = FitSpec(_POOL_SIZE, sampling="plain", loss=loss or Squared())
+def approximate_kernel(
+    source: BlockSource,
+    loss: Loss | None,
+    rng: np.random.Generator,
+    executor: Executor,
+    n_rows: int = _SAMPLE_ROWS,
+    pool_size: int = _POOL_SIZE,
+) -> ApproximateKernel:
+    """Lines 1 and 2 of Algorithm 1 under a loss, and ``n_rows`` rows to look at the kernel on.
+
+    Without a loss there is no target, and the activation is tanh.
+    """
+    spec = FitSpec(pool_size, sampling="plain", loss=loss or Squared())
     problem = state_problem(source, spec.loss, True, rng, executor)
     _, pool = draw_pool(problem, spec, rng)
     started = perf_counter()
     activation = _fixed(spec) if loss is None else learn_activation(problem, pool, spec, rng, executor)
     learning = perf_counter() - started
-    return _Kernel(problem, spec, pool, activation, problem.proxy.sample(_SAMPLE_ROWS, rng), learning, executor)
+    return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
 
 
 def _fit_bytes(source: BlockSource, spec: FitSpec) -> int:
-    itemsize = source.dtype.itemsize
-    block = MOST_ROWS * spec.row_bytes(source.n_features, source.n_outputs, itemsize)
-    return spec.sums_bytes(source.n_outputs, itemsize) + block
+    return max(stage.bytes(MOST_ROWS, 1) for stage in fit_stages(spec, TableSize.of(source)))
 
 
 def _fixed(spec: FitSpec) -> SharedActivation:
@@ -303,7 +313,7 @@ def _fixed(spec: FitSpec) -> SharedActivation:
     return SharedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "tanh")
 
 
-def _targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
+def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
     """Targets as numbers, and the loss: zeros without a target, a column a class for labels."""
     if not (isinstance(loss, Loss) or (isinstance(loss, str) and loss in ("auto", *_LOSSES))):
         raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")

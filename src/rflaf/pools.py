@@ -107,7 +107,10 @@ def select_pool(
         selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
     else:
         row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = int(np.clip((spec.memory or _POOL_MEMORY) // row_bytes, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
+        n_rows = _POOL_MEMORY // row_bytes
+        if spec.memory is not None:  # the least are planned for; of others there is a second copy, centred
+            n_rows = _LEAST_GREEDY_ROWS + spec.memory // (2 * row_bytes)
+        n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
         lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
         ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
         selection = select_from(lazy, spec.most_components, ridge, spec.intercept)

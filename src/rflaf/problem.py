@@ -100,7 +100,7 @@ def in_units(
 
 
 def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
-    """Means and spreads of every column, refused where they overflow."""
+    """Means and spreads of every column, the same for any partition of the rows; refused where they overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = measure(source, executor)
         finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()
@@ -110,4 +110,4 @@ def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
             "an overflow",
             "Divide columns with values above 1e150 by a constant.",
         )
-    return moments
+    return moments.settled()

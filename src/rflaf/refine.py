@@ -11,6 +11,7 @@ starting at zero; compiled loops in ``_refine_kernels.py``, in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,10 +24,12 @@ from .bases import Basis
 from .curves import ColumnCurves
 from .encoding import Chunks, Encoding
 from .errors import InvalidParameterError
+from .executors import fold_in_turn
 from .losses import Huber, Loss, Squared
 from .spectral import Density, Directions, draw
 
 Array = NDArray[Any]
+Fold = Callable[[int, Any, Callable[[Any, int], Any]], Any]
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
 _EPOCHS, _STRAIGHT_EPOCHS = 15, 24
@@ -129,6 +132,20 @@ class Trainer:
         )  # fmt: skip
         return loss
 
+    @property
+    def state(self) -> tuple[kernels.Parameters, kernels.Parameters, kernels.Parameters]:
+        """All that training changes and remembers."""
+        return self.parameters, self.moments, self.squares
+
+    def resume(self, *state: kernels.Parameters) -> None:
+        """Take up a state of this trainer, or of one like it that was interrupted."""
+        if state[0] is self.parameters:
+            return
+        for mine, given in zip(self.state, state, strict=True):
+            for to, part in zip(mine, given, strict=True):
+                to[...] = part
+        kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
+
     def strength(self) -> Array:
         """How far every column moves the inputs of the components, (n_features,): root mean square over its nodes."""
         knots, size = self.encoding.knots, np.zeros(self.encoding.scale.size)
@@ -227,20 +244,53 @@ def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
     return kernels.Nodes(knots.start.astype(np.int64), position.astype(f4), size.astype(f4), (size * centre).astype(f4))
 
 
-def train(trainer: Trainer, chunks: Chunks, n_rows: int, rng: np.random.Generator, effort: float = 1.0) -> Array:
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where training stands: what Adam knows, the state of the generator, and the losses until now.
+
+    ``order`` are the chunks of the epoch under way, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
+    """
+
+    parameters: kernels.Parameters
+    moments: kernels.Parameters
+    squares: kernels.Parameters
+    generator: Mapping[str, Any]
+    order: Array
+    step: int
+    losses: Array
+
+
+def train(
+    trainer: Trainer,
+    chunks: Chunks,
+    n_rows: int,
+    rng: np.random.Generator,
+    effort: float = 1.0,
+    fold: Fold = fold_in_turn,
+) -> Array:
     """``effort`` times the epochs of the recipe over ``n_rows`` rows, in a new order every time.
 
-    The mean loss of every epoch is returned.
+    The mean loss of every epoch is returned. Chunk follows chunk by ``fold``, which may know how the first ones went.
     """
     steps = -(-n_rows // trainer.batch) + len(chunks) - 1  # at most: the last batch of a chunk may be short
     epochs = max(1, round(effort * trainer.recipe.epochs(n_rows)))
-    step, trace = 0, np.zeros(epochs)
-    for epoch in range(epochs):
-        for i in rng.permutation(len(chunks)):
-            rows, index = chunks[i]
-            trace[epoch] += trainer.run(rows, rng.permutation(index), step, epochs * steps)
-            step += -(-index.size // trainer.batch)
-    return trace / n_rows
+
+    def train_on_a_chunk(stage: Stage, number: int) -> Stage:
+        epoch, turn = divmod(number, len(chunks))
+        trainer.resume(stage.parameters, stage.moments, stage.squares)
+        rng.bit_generator.state = stage.generator
+        order = rng.permutation(len(chunks)) if turn == 0 else stage.order
+        rows, index = chunks[order[turn]]
+        losses = stage.losses.copy()
+        losses[epoch] += trainer.run(rows, rng.permutation(index), stage.step, epochs * steps)
+        step = stage.step + -(-index.size // trainer.batch)
+        return Stage(*trainer.state, rng.bit_generator.state, order, step, losses)
+
+    start = Stage(*trainer.state, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
+    end = fold(epochs * len(chunks), start, train_on_a_chunk)
+    trainer.resume(end.parameters, end.moments, end.squares)
+    rng.bit_generator.state = end.generator
+    return end.losses / n_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ costs hardly more than a pass, and six to eight of them are enough.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Block, BlockSource, Scratch
-from .executors import Executor
+from .blocks import Block, BlockSource, Pairs, Scratch
+from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
 from .folds import folds_of
 from .losses import Loss
@@ -50,17 +50,17 @@ _AS_GOOD = 1e-6  # so much more loss is rounding, and the stiffest of those is t
 Whitening = tuple[float, RidgeFactor]  # mean curvature c of the loss, and the factor of G + 2 ridge / c
 
 
+Make = Callable[[Any, Scratch], Block]  # a block whose ``X`` are features (n_components, n_rows), of an item
+
+
 class Rows(Protocol):
-    """Features with targets and weights, block by block."""
+    """Features with targets and weights, block by block: items, and what makes a block of one, wherever that lives."""
 
     @property
-    def n_outputs(self) -> int: ...
+    def items(self) -> Items[Any]: ...
 
-    def __len__(self) -> int: ...
-
-    def block(self, index: int, scratch: Scratch) -> Block:
-        """One block, whose ``X`` are features (n_components, n_rows)."""
-        ...
+    @property
+    def make(self) -> Make: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,20 @@ class MadeRows:
     importance: Array
 
     @property
-    def n_outputs(self) -> int:
-        return self.source.n_outputs
+    def items(self) -> Items[Any]:
+        return self.source
 
-    def __len__(self) -> int:
-        return len(self.source)
+    @property
+    def make(self) -> Make:
+        features, importance = self.features, self.importance
 
-    def block(self, index: int, scratch: Scratch) -> Block:
-        block = self.source[index]
-        z = scratch.array("z", (self.features.n_components, block.n_rows), self.features.dtype)
-        self.features.features(block.X, z)
-        z *= self.importance[:, None].astype(z.dtype)
-        return Block(z, block.y, block.weight)
+        def made(block: Block, scratch: Scratch) -> Block:
+            z = scratch.array("z", (features.n_components, block.n_rows), features.dtype)
+            features.features(block.X, z)
+            z *= importance[:, None].astype(z.dtype)
+            return Block(z, block.y, block.weight)
+
+        return made
 
     @property
     def size(self) -> int:
@@ -95,35 +97,44 @@ class MadeRows:
 class KeptRows:
     """Features that were made beforehand."""
 
-    blocks: Sequence[Block]
+    blocks: Items[Block]
 
     @property
-    def n_outputs(self) -> int:
-        return int(self.blocks[0].y.shape[1])
+    def items(self) -> Items[Any]:
+        return self.blocks
 
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    def block(self, index: int, scratch: Scratch) -> Block:
-        return self.blocks[index]
+    @property
+    def make(self) -> Make:
+        return lambda block, scratch: block
 
 
 @dataclass(frozen=True, slots=True)
-class Reweighted:
-    """Rows with other weights."""
+class OneFold:
+    """Rows of which those of one fold weigh nothing, or only those anything.
+
+    ``folds`` are the folds of the rows of every block, and the weights of all folds there.
+    """
 
     rows: Rows
-    weights: Sequence[Array]
+    folds: Items[tuple[Array, Array]]
+    fold: int
+    held_out: bool
 
     @property
-    def n_outputs(self) -> int:
-        return self.rows.n_outputs
+    def items(self) -> Items[Any]:
+        return Pairs(self.rows.items, self.folds)
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    @property
+    def make(self) -> Make:
+        make, fold, held_out = self.rows.make, self.fold, self.held_out
 
-    def block(self, index: int, scratch: Scratch) -> Block:
-        return replace(self.rows.block(index, scratch), weight=self.weights[index])
+        def made(pair: Any, scratch: Scratch) -> Block:
+            item, (folds, _) = pair
+            block = make(item, scratch)
+            weighs = (folds == fold) == held_out
+            return replace(block, weight=weighs * (1.0 if block.weight is None else block.weight))
+
+        return made
 
 
 @dataclass(slots=True)
@@ -154,6 +165,10 @@ class Memory:
     centre: Array
     slope: Array
     weight: float
+
+    def faded(self, factor: float) -> Memory:
+        """What rows say that count ``factor`` of what they did."""
+        return Memory(factor * self.A, self.centre, factor * self.slope, factor * self.weight)
 
     def value_and_slope(self, V: Array, b: Array) -> tuple[float, Array]:
         off = np.vstack([V, b]) - self.centre
@@ -189,12 +204,13 @@ class Risk:
         equations = sum_equations(source, features, executor).scale(importance)
         made = MadeRows(source, features, importance)
         rows: Rows = made
-        if made.size <= (memory or _KEPT_MEMORY):
-            rows = KeptRows(executor.map(range(len(made)), lambda i: made.block(i, Scratch())))
+        if made.size <= (_KEPT_MEMORY if memory is None else memory):
+            make = made.make
+            rows = KeptRows(executor.map(source, lambda block: make(block, Scratch())))
         return cls(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
 
     @classmethod
-    def of_blocks(cls, kept: Sequence[Block], loss: Loss, intercept: bool, executor: Executor) -> Risk:
+    def of_blocks(cls, kept: Items[Block], loss: Loss, intercept: bool, executor: Executor) -> Risk:
         """Of blocks whose rows ``X`` are features already, (n_components, n_rows)."""
 
         def one(block: Block, scratch: Scratch) -> NormalEquations:
@@ -208,25 +224,31 @@ class Risk:
 
     @property
     def n_outputs(self) -> int:
-        return self.rows.n_outputs
+        return int(self.system.c.shape[1])
 
     def totals(self, V: Array, b: Array) -> _Totals:
         """Summed loss and slopes at output weights ``V`` and intercepts ``b``, in one pass."""
 
-        def one(index: int, scratch: Scratch) -> _Totals:
-            block = self.rows.block(index, scratch)
+        of_loss = self.loss
+
+        def one(block: Block) -> _Totals:
             z, y, weight = block.X, block.y, block.weight
             f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
-            loss, slope = self.loss.value(f, y), self.loss.slope(f, y)
+            loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
             if weight is not None:
                 loss, slope = loss * weight, slope * weight[:, None]
             return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
 
-        total: _Totals = self.executor.reduce(range(len(self.rows)), one)
+        total: _Totals = self._sum(one)
         if self.memory is not None:
             value, slope = self.memory.value_and_slope(V, b)
             total += _Totals(value, slope[:-1], slope[-1])
         return total
+
+    def _sum(self, of_block: Callable[[Block], Any]) -> Any:
+        """Over all blocks; what is sent to them is the function and how they are made, not the problem."""
+        make = self.rows.make
+        return self.executor.reduce(self.rows.items, lambda item, scratch: of_block(make(item, scratch)))
 
     def at_constant(self, base: Array) -> tuple[float, Array, Array, float]:
         """Value, derivatives in V and b, and mean curvature of the constant answer ``base``; found once."""
@@ -246,31 +268,33 @@ class Risk:
     def mean_curvature(self, V: Array, b: Array) -> float:
         """Mean of the loss' curvature over rows and outputs."""
 
-        def one(index: int, scratch: Scratch) -> Array:
-            block = self.rows.block(index, scratch)
+        loss = self.loss
+
+        def one(block: Block) -> Array:
             z, y, weight = block.X, block.y, block.weight
-            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
+            curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             w = np.ones_like(curved) if weight is None else weight
             return np.array([w @ curved, w.sum()])
 
-        curved, weight = self.executor.reduce(range(len(self.rows)), one)
+        curved, weight = self._sum(one)
         return float(curved / weight) if weight > 0 else 1.0
 
     def whiten_at(self, V: Array, b: Array, ridge: float) -> Whitening:
         """The coordinates in which the problem is round at V and b, outputs taken together."""
 
-        def one(index: int, scratch: Scratch) -> NormalEquations:
-            block = self.rows.block(index, scratch)
+        loss = self.loss
+
+        def one(block: Block) -> NormalEquations:
             z, y = block.X, block.y
-            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
+            curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             curved = np.maximum(curved, _LEAST_SHARE * curved.mean()) if curved.any() else np.ones_like(curved)
             weight = (curved if block.weight is None else curved * block.weight).astype(z.dtype)
-            design = scratch.array("design", (z.shape[0] + 2, z.shape[1]), z.dtype)
+            design = np.empty((z.shape[0] + 2, z.shape[1]), z.dtype)
             design[:-2] = z
             complete_design(design, np.zeros((z.shape[1], 1), z.dtype), weight)
             return NormalEquations.from_design(design, 1, weight)
 
-        equations = self.executor.reduce(range(len(self.rows)), one)
+        equations: NormalEquations = self._sum(one)
         if self.memory is not None:
             equations.moments[:-1, :-1] += self.memory.A.mean(axis=0)
         curvature = equations.weight / self.weight
@@ -278,17 +302,16 @@ class Risk:
 
     def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
         """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
-        m = V.shape[0]
+        m, loss = V.shape[0], self.loss
 
-        def one(index: int, scratch: Scratch) -> Array:
-            block = self.rows.block(index, scratch)
+        def one(block: Block) -> Array:
             z, y, weight = block.X, block.y, block.weight
-            curved = self.loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y)
+            curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y)
             w = curved if weight is None else curved * weight[:, None]
             design = np.vstack([z, np.ones((1, z.shape[1]), z.dtype)]).astype(np.float64)
             return np.stack([(design * column) @ design.T for column in w.T])
 
-        A = self.executor.reduce(range(len(self.rows)), one)
+        A: Array = self._sum(one)
         if not self.intercept:
             A[:, m], A[:, :, m] = 0, 0
         slope = np.vstack([-2 * self.weight * ridge * V, np.zeros_like(b)])
@@ -384,13 +407,14 @@ def on_row_space(risk: Risk) -> tuple[Risk, Array] | None:
     rows = risk.rows
     if not isinstance(rows, KeptRows) or 2 * risk.system.n_rows > risk.system.G.shape[0]:
         return None
-    Z = np.hstack([block.X for block in rows.blocks])
+    kept = [rows.blocks[i] for i in range(len(rows.blocks))]
+    Z = np.hstack([block.X for block in kept])
     if Z.shape[1] >= Z.shape[0]:  # rows of weight zero
         return None
     Q, R = np.linalg.qr(Z)
-    ends = np.cumsum([block.X.shape[1] for block in rows.blocks])[:-1]
+    ends = np.cumsum([block.X.shape[1] for block in kept])[:-1]
     parts = np.split(R, ends, axis=1)
-    blocks = [replace(block, X=np.ascontiguousarray(part)) for block, part in zip(rows.blocks, parts, strict=True)]
+    blocks = [replace(block, X=np.ascontiguousarray(part)) for block, part in zip(kept, parts, strict=True)]
     return Risk.of_blocks(blocks, risk.loss, risk.intercept, risk.executor), Q
 
 
@@ -526,8 +550,8 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
     in turn. From the middle of the grid the walk goes where the loss falls, each solution the start of the next.
     """
-    folds = risk.executor.map(source, lambda block: folds_of(block.X, _FOLDS))
-    parts = [part for part in (_split(risk, source, folds, fold) for fold in range(_FOLDS)) if part is not None]
+    folds, weights = _fold_weights(risk, source)
+    parts = [_split(risk, folds, weights, fold) for fold in range(_FOLDS) if 0 < weights[fold] < weights.sum()]
     parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
     if not parts:
         return float(ridges[0])
@@ -556,21 +580,21 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     return float(ridges[np.argmax(errors <= errors.min() * (1 + _AS_GOOD))])
 
 
-def _split(risk: Risk, source: BlockSource, folds: list[Array], fold: int) -> tuple[Risk, Risk] | None:
-    """The problem on all folds but one, and that one; None where either has no rows."""
+def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
+    """The fold of every row, a byte each, and the weights of the folds: block by block, and summed."""
 
-    def weights(index: int) -> tuple[Array, Array]:
-        block = source[index]
-        w = np.ones(block.n_rows) if block.weight is None else block.weight
-        inside = folds[index] == fold
-        return np.where(inside, 0.0, w), np.where(inside, w, 0.0)
+    def folds_of_rows(block: Block) -> tuple[Array, Array]:
+        folds = folds_of(block.X, _FOLDS).astype(np.uint8)
+        return folds, np.bincount(folds, block.weight, _FOLDS).astype(np.float64)
 
-    pairs = risk.executor.map(range(len(source)), weights)
-    kept, held_out = ([pair[side] for pair in pairs] for side in (0, 1))
-    total = [float(sum(w.sum() for w in part)) for part in (kept, held_out)]
-    if min(total) <= 0:
-        return None
+    found = risk.executor.map(source, folds_of_rows)
+    return found, risk.executor.reduce(found, lambda folds, scratch: folds[1].copy())
+
+
+def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
+    """The problem on all folds but one, and that one."""
+    held_out = float(weights[fold])
     return (
-        replace(risk, rows=Reweighted(risk.rows, kept), weight=total[0]),
-        replace(risk, rows=Reweighted(risk.rows, held_out), weight=total[1]),
+        replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
+        replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
     )

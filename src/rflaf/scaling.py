@@ -7,7 +7,7 @@ deviations are merged pairwise, so a column of large mean and small spread keeps
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from .blocks import Block, BlockSource, Scratch
 from .executors import Executor
 
 Array = NDArray[Any]
+_BITS, _WEIGHT_BITS = 30, 40  # of a mean or a spread, relative to the spread, and of a sum of weights that matter
 
 
 @dataclass(slots=True)
@@ -50,6 +51,16 @@ class ColumnMoments:
         self.mean = self.mean + gap * share
         self.weight = total
         return self
+
+    def settled(self) -> ColumnMoments:
+        """The moments without their last bits, which depend on how the rows were cut.
+
+        A search amplifies them; without them all that follows depends on the rows alone.
+        """
+        spread = np.frexp(self.scale)[1] - _BITS
+        mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
+        weight = float(shortened(np.float64(self.weight), _WEIGHT_BITS))
+        return ColumnMoments(weight, np.where(self.scale > 0, mean, self.mean), shortened(self.deviation, _BITS))
 
     @property
     def scale(self) -> Array:
@@ -109,6 +120,10 @@ class TableMoments:
         self.n_used += other.n_used
         return self
 
+    def settled(self) -> TableMoments:
+        """The same without the bits that depend on how the rows were cut."""
+        return replace(self, X=self.X.settled(), y=self.y.settled())
+
     @property
     def scale(self) -> Array:
         """Of the inputs: the distance of a column's values if these are two, else its standard deviation.
@@ -119,6 +134,12 @@ class TableMoments:
         deviation = self.X.scale
         distance = self.range.high.astype(np.float64) - self.range.low
         return np.where(self.range.two & (deviation > 0), distance, deviation)
+
+
+def shortened(values: Any, bits: int) -> Any:
+    """Numbers rounded to so many binary digits."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
 
 def measure(source: BlockSource, executor: Executor) -> TableMoments:

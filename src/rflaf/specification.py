@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .bases import Basis, BSplineBasis
 from .bilinear import Search
@@ -13,6 +13,8 @@ _LARGEST_POOL = 5000
 _GREEDY_POOL = 3000
 _LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
 _LARGEST_AUTO_WIDTH = 500
+FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
+_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,12 @@ class FitSpec:
     search: Search = field(default_factory=Search)
     memory: int | None = None
 
+    def for_few_rows(self, n_rows: int) -> FitSpec:
+        """Random directions chosen greedily, and no wider than few rows can tell apart."""
+        most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
+        width = None if self.n_components is None else min(self.n_components, most)
+        return replace(self, refined=False, sampling="greedy", n_components=width, widest=most)
+
     @property
     def n_pool(self) -> int:
         """Directions drawn first: the width itself under plain sampling."""
@@ -85,19 +93,6 @@ class FitSpec:
         """
         large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
         return self.sampling == "greedy" and large
-
-    def row_bytes(self, n_features: int, n_outputs: int, itemsize: int) -> int:
-        """Bytes a row takes while a block of it is summed: the row and its features."""
-        return itemsize * (self._n_columns(n_outputs) + n_features)
-
-    def sums_bytes(self, n_outputs: int, itemsize: int) -> int:
-        """Bytes of a block's product, the sums, and two matrices of their size to factor them."""
-        return self._n_columns(n_outputs) ** 2 * (itemsize + 3 * 8)
-
-    def _n_columns(self, n_outputs: int) -> int:
-        expanded = self.per_component and not self.refined
-        width = self.most_components * (self.basis.n_basis if expanded else 1)
-        return (width if self.lazy else max(self.n_pool, width)) + 1 + n_outputs
 
     @property
     def most_components(self) -> int:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import ArraySource, BlockSource, plan_rows
+from .blocks import ArraySource, BlockSource
+from .budget import TableSize, plan_fit
 from .encoding import Streamed, read
 from .executors import Executor
 from .features import compile_features
 from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
-from .leverage import Leverage, resample
+from .incremental import Terms
+from .leverage import Leverage, resample_and_mark
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
 from .model import Activation, RandomFeatureModel
 from .normal_equations import Remedy
@@ -31,20 +33,18 @@ from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers
 from .refine import Shape, begin, fold
 from .refine import train as train_refined
 from .selection import Selection
+from .specification import FEW_ROWS as _FEW_ROWS
 from .specification import FitSpec
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _SAMPLE_ROWS = 2000
-_BLOCK_MEMORY = 2**28
 _SEARCH_ROWS = 20_000
 _EFFORT = 0.5  # of the epochs: enough to tell which recipe is best under the squared loss
 _FIRST_WIDTH = 100
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
-_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
 _CLEARLY = 0.05
-_FEW_ROWS = 3000  # up to here random directions may do better, and are tried too
 _ENCODED_MEMORY = 2**31
 LEAST_REFINED_ROWS = 200
 
@@ -56,8 +56,7 @@ class FitResult:
     model: RandomFeatureModel
     loss: Loss
     remedy: Remedy
-    ridge: float
-    weight: float
+    terms: Terms
     alpha: float
     bandwidth: float
     trace: Array
@@ -71,7 +70,7 @@ class FitResult:
 
 def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """A model of the rows: refined directions, or random ones by Algorithm 1."""
-    source = _plan(source, spec)
+    source, spec, executor = _plan(source, spec, executor)
     problem = state_problem(source, spec.loss, spec.intercept, rng, executor)
     if problem.loss == Huber():
         problem = problem.with_loss(_find_delta(problem, spec, rng, executor))
@@ -79,7 +78,7 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
         return _sample(problem, spec, rng, executor)
     if problem.moments.n_used < LEAST_REFINED_ROWS:
         _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(problem, _for_few_rows(spec, problem.moments.n_used), rng, executor)
+        return _sample(problem, spec.for_few_rows(problem.moments.n_used), rng, executor)
     return _refine(problem, spec, rng, executor)
 
 
@@ -89,7 +88,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     Greedy selection takes the place of lines 3 to 5, and one activation a component that of the shared one in line 6.
     Under another loss than the squared one, lines 2 and 6 minimise that.
     """
-    source, moments = problem.source, problem.moments
+    source = problem.source
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     bandwidth, directions = draw_pool(problem, spec, rng)
     start, leverage, selection = None, None, None
@@ -113,7 +112,8 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         leverage = score_pool(source, directions, approximate, spec, rng, executor)
         _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
         # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, start = resample(directions, leverage, width, rng), approximate
+        directions, leverage = resample_and_mark(directions, leverage.settled(), width, rng)
+        start = approximate
 
     if spec.sampling == "greedy":
         # Instead of lines 3 to 5: the components that lower the error most, one after the other.
@@ -141,8 +141,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        moments.y.weight,
+        _terms(problem, fitted, spec),
         alpha,
         bandwidth,
         trace,
@@ -169,7 +168,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         hunt, shape, _recipes(spec, problem), spec.keep_outliers, tolerance, executor
     )
     if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
-        convex = _for_few_rows(spec, n_rows)
+        convex = spec.for_few_rows(n_rows)
         rivals = (convex, replace(convex, sampling="plain", per_component=False))
         errors = [_rival_error(hunt, problem, rival, rng, executor) for rival in rivals]
         errors[1] *= 1 + _CLEARLY  # few rows judge badly: the convex model has the benefit of the doubt
@@ -180,9 +179,9 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     best = trials[0]
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
-    chunks = Streamed(source, encoding, mean_weight, spec.memory or _ENCODED_MEMORY)
+    chunks = Streamed(source, encoding, mean_weight, _ENCODED_MEMORY if spec.memory is None else spec.memory)
     trainer = begin(encoding, chunks[0][0], sample.X[:_SAMPLE_ROWS], shape, best.recipe, rng, n_rows)
-    trace = train_refined(trainer, chunks, n_rows, rng)
+    trace = train_refined(trainer, chunks, n_rows, rng, fold=executor.fold)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
     refined = fold(trainer)
@@ -203,8 +202,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         model,
         problem.own_loss,
         fitted.remedy,
-        fitted.ridge,
-        column.weight,
+        _terms(problem, fitted, spec),
         best.recipe.alpha,
         1.0 if spec.bandwidth is None else spec.bandwidth,
         trace,
@@ -213,6 +211,11 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         trials=tuple(trials),
         outliers=outliers,
     )
+
+
+def _terms(problem: Problem, fitted: Fitted, spec: FitSpec) -> Terms:
+    """What more rows are to be learned under."""
+    return Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, spec.intercept)
 
 
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
@@ -241,13 +244,6 @@ def _recipes(spec: FitSpec, problem: Problem) -> Plan:
     return plan if spec.alpha is None else plan.with_alpha(spec.alpha)
 
 
-def _for_few_rows(spec: FitSpec, n_rows: int) -> FitSpec:
-    """Random directions chosen greedily, and no wider than few rows can tell apart."""
-    most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
-    width = None if spec.n_components is None else min(spec.n_components, most)
-    return replace(spec, refined=False, sampling="greedy", n_components=width, widest=most)
-
-
 def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
     """Error of a model of random directions on the rows a hunt holds out."""
     table, outputs = hunt.table, []
@@ -261,12 +257,12 @@ def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Gen
     return error
 
 
-def _plan(source: BlockSource, spec: FitSpec) -> BlockSource:
-    """Cut the rows into blocks that fit the memory: the design of a block and its sums."""
-    row_bytes = spec.row_bytes(source.n_features, source.n_outputs, source.dtype.itemsize)
-    sums = spec.sums_bytes(source.n_outputs, source.dtype.itemsize)
-    memory = sums + _BLOCK_MEMORY if spec.memory is None else spec.memory
-    return source.with_rows(plan_rows(memory, row_bytes, sums))
+def _plan(source: BlockSource, spec: FitSpec, executor: Executor) -> tuple[BlockSource, FitSpec, Executor]:
+    """Rows in blocks, and as many workers, as fit the memory; ``memory`` is then what is left to keep things in."""
+    budget = plan_fit(spec, TableSize.of(source))
+    if budget.n_workers is not None:
+        executor = executor.limited(budget.n_workers)
+    return source.with_rows(budget.block_rows), replace(spec, memory=budget.left), executor
 
 
 def _column_importance(model: RandomFeatureModel, sample: BlockSource) -> Array:

@@ -1,0 +1,156 @@
+"""How far a fit is: every pass over the rows, with rows a second and the time left.
+
+An executor is watched from outside, so that no solver knows of it. On a terminal, where ``rich`` is installed, a long
+pass has a bar; elsewhere a pass that took long is one line of the log. Short passes say nothing, and those
+of a cluster are known when they are done.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+from .blocks import parts_of
+from .executors import Executor, Item, Items, State, Total
+
+_log = logging.getLogger("rflaf")
+_LONG = 1.0  # seconds before a pass is worth a word
+_SHOWN_EVERY = 0.1
+
+
+class Watched:
+    """An executor whose passes are shown by ``begin(name, n_items, n_rows)``, which returns what to call after each."""
+
+    def __init__(self, executor: Executor, begin: Callable[[str, int, int | None], PassDisplay]) -> None:
+        self._executor, self._begin = executor, begin
+        self._rows: dict[int, int] = {}  # of the last source with as many blocks
+
+    @property
+    def n_workers(self) -> int:
+        return self._executor.n_workers
+
+    def limited(self, n_workers: int) -> Watched:
+        return Watched(self._executor.limited(n_workers), self._begin)
+
+    def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
+        with self._begun(items, len(items), map_item) as done:
+            if parts_of(items) is not None:
+                total: Total = done(self._executor.reduce(items, map_item), len(items))
+                return total
+            return self._executor.reduce(items, lambda item, scratch: done(map_item(item, scratch)))
+
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
+        with self._begun(items, len(items), map_item) as done:
+            if parts_of(items) is not None:
+                return done(self._executor.map(items, map_item), len(items))
+            return self._executor.map(items, lambda item: done(map_item(item)))
+
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+        with self._begun(None, n_steps, advance) as done:
+            return self._executor.fold(n_steps, state, lambda before, step: done(advance(before, step)))
+
+    @contextmanager
+    def _begun(self, items: Any, n_items: int, work: Any) -> Iterator[Callable[..., Any]]:
+        n_rows = getattr(items, "n_samples", None)
+        if n_rows is not None:
+            self._rows[n_items] = n_rows
+        display = self._begin(_name(work), n_items, self._rows.get(n_items) if items is not None else None)
+        lock = threading.Lock()
+
+        def done(result: Any, n_done: int = 1) -> Any:
+            with lock:
+                for _ in range(n_done):
+                    display.advance()
+            return result
+
+        try:
+            yield done
+        finally:
+            display.finish()
+
+
+class PassDisplay:
+    """One pass: counts its items, and says how long it took if that was long."""
+
+    def __init__(self, name: str, n_items: int, n_rows: int | None) -> None:
+        self.name, self.n_items, self.n_rows = name, n_items, n_rows
+        self.n_done = 0
+        self.started = perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return perf_counter() - self.started
+
+    def advance(self) -> None:
+        self.n_done += 1
+
+    def finish(self) -> None:
+        if self.seconds > _LONG and self.n_done == self.n_items:
+            _log.info("%s: %s", self.name, self.pace())
+
+    def pace(self) -> str:
+        """Rows, or steps, and how many a second."""
+        share = self.n_done / max(self.n_items, 1)
+        count, unit = (share * self.n_rows, "rows") if self.n_rows else (float(self.n_done), "steps")
+        seconds = max(self.seconds, 1e-9)
+        return f"{count:,.0f} {unit} in {seconds:.1f} s, {count / seconds:,.3g} {unit}/s"
+
+
+class _Bar(PassDisplay):
+    """The same with a bar of ``rich``, shown once the pass has lasted a while."""
+
+    def __init__(self, progress: Any, name: str, n_items: int, n_rows: int | None) -> None:
+        super().__init__(name, n_items, n_rows)
+        self._progress, self._task, self._shown = progress, None, 0.0
+
+    def advance(self) -> None:
+        super().advance()
+        now = self.seconds
+        if now < _LONG or now - self._shown < _SHOWN_EVERY:
+            return
+        self._shown = now
+        if self._task is None:
+            self._task = self._progress.add_task(self.name, total=self.n_items, pace="")
+        self._progress.update(self._task, completed=self.n_done, pace=self.pace())
+
+    def finish(self) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        super().finish()
+
+
+@contextmanager
+def watched(executor: Executor, verbose: bool) -> Iterator[Executor]:
+    """The executor, its passes shown on standard error while this is open if ``verbose``."""
+    if not verbose:
+        yield executor
+        return
+    progress = _rich_progress() if sys.stderr.isatty() else None
+    if progress is None:
+        yield Watched(executor, PassDisplay)
+        return
+    with progress:
+        yield Watched(executor, lambda *about: _Bar(progress, *about))
+
+
+def _rich_progress() -> Any:
+    """A display for bars, or None where ``rich`` is not installed."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        return None
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pace]}"), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _name(work: Any) -> str:
+    """What a pass does, from the function that asked for it: ``sum_equations.<locals>.one`` is "sum equations"."""
+    name = getattr(getattr(work, "func", work), "__qualname__", "pass")
+    parts = [part for part in name.split(".") if part != "<locals>"]
+    return (parts[-2] if "<locals>" in name else parts[-1]).strip("_").replace("_", " ")

@@ -1,0 +1,88 @@
+"""The pieces a page is put together from: sections, cards, bars, tables, numbers side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .markup import Markup, element
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page: its anchor, its title, a sentence that says it all, and the rest."""
+
+    anchor: str
+    title: str
+    lead: str
+    body: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One number at the top of the page."""
+
+    label: str
+    value: str
+    note: str
+
+
+def card(title: str, content: Markup, note: str | None = None, marks: Markup | None = None) -> Markup:
+    """A framed part of a section, with a title above and a note below."""
+    said = element("p", note, class_="note") if note else None
+    return element("section", element("h3", title), content, marks, said, class_="card")
+
+
+def bar_list(bars: Sequence[tuple[str, float, str, bool]], about: str) -> Markup:
+    """Bars as a list: name, length as a share of the longest, what is written behind it, whether it stands out."""
+    return element("ol", *[_bar(*bar) for bar in bars], class_="bars", aria_label=about)
+
+
+def place_list(places: Sequence[tuple[str, float, str]], about: str) -> Markup:
+    """Dots on lines as a list: name, place between 0 and 1, what is written behind it. For values without a zero."""
+    return element("ol", *[_bar(*place, False) for place in places], class_="bars places", aria_label=about)
+
+
+def _bar(name: str, length: float, words: str, ours: bool) -> Markup:
+    filled = element("i", style=f"width:{100 * float(np.clip(length, 0, 1)):.1f}%")
+    return element(
+        "li",
+        element("span", name, class_="name", title=name),
+        element("span", filled, class_="track"),
+        element("span", words, class_="value"),
+        class_="ours" if ours else None,
+    )
+
+
+def grid(cards: Sequence[Markup | None], narrow: bool = False) -> Markup:
+    """Cards side by side, two or, if ``narrow``, three where there is room."""
+    return element("div", *cards, class_="grid three" if narrow else "grid")
+
+
+def scrolling(table: Markup, about: str) -> Markup:
+    """A table that scrolls within its card where it is too wide, by keyboard too."""
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=about)
+
+
+def facts_table(facts: dict[str, str]) -> Markup:
+    """Names and values, one pair a line."""
+    return element("dl", *[element("div", element("dt", name), element("dd", value)) for name, value in facts.items()])
+
+
+def tile_list(found: Sequence[Tile]) -> Markup:
+    """Numbers side by side."""
+    return element(
+        "ul",
+        *[
+            element("li", element("span", tile.label), element("strong", tile.value), element("small", tile.note))
+            for tile in found
+        ],
+        class_="tiles",
+    )
+
+
+def toggle(name: str, words: str, pressed: bool = False) -> Markup:
+    """A button that is on or off."""
+    return element("button", words, type="button", data_toggle=name, aria_pressed="true" if pressed else "false")

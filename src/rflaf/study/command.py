@@ -1,0 +1,64 @@
+"""What ``rflaf reproduce`` does: run experiments by name and write records, tables and figures into a folder.
+
+A name is a figure's TOML file or a study of `STUDIES`, which are functions of (effort, folder, progress) for what
+does not fit the mould of trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rflaf import datasets
+from rflaf.errors import InvalidParameterError
+
+from . import evidence, experiments, figures, runner, summaries
+from .experiments import EFFORTS, Experiment
+
+RECORDS = "records.jsonl"
+Study = Callable[[str, Path, runner.Progress], list[Path]]
+STUDIES: dict[str, Study] = {"theory": evidence.study}
+
+
+def reproduce(
+    names: Sequence[str], effort: str, out: Path, progress: runner.Progress = runner.silent, n_jobs: int = 2
+) -> list[Path]:
+    """Run the experiments named, or all that run by default, and return the files written.
+
+    Records go to ``out/records.jsonl``; what is there already is not run again.
+    """
+    if effort not in EFFORTS:
+        raise InvalidParameterError("the effort must be 'quick' or 'full'", effort, "Use 'quick' for minutes.")
+    known = [*experiments.names(), *STUDIES]
+    for name in names:
+        if name not in known:
+            raise InvalidParameterError(
+                f"the figure must be one of {', '.join(map(repr, known))}", name, "Leave it out to run the usual ones."
+            )
+    chosen = [experiments.read(name) for name in (names or experiments.names()) if name not in STUDIES]
+    if not names:
+        chosen = [experiment for experiment in chosen if experiment.by_default]
+    out.mkdir(parents=True, exist_ok=True)
+    written = run_experiments(chosen, effort, out, progress, n_jobs) if chosen else []
+    for name in names or STUDIES:
+        if name in STUDIES:
+            written += STUDIES[name](effort, out, progress)
+    return written
+
+
+def run_experiments(
+    chosen: Sequence[Experiment], effort: str, out: Path, progress: runner.Progress, n_jobs: int
+) -> list[Path]:
+    """Run all trials of some experiments together, then write a table and a figure for each."""
+    trials = {trial for experiment in chosen for trial in experiment.trials(effort)}
+    n_test = {name: len(datasets.load(name).y_test) for name in sorted({trial.data for trial in trials})}
+    records = {record.trial: record for record in runner.run(trials, out / RECORDS, n_jobs, progress)}
+    written = [out / RECORDS]
+    for experiment in chosen:
+        own = [records[trial] for trial in experiment.trials(effort)]
+        cells = summaries.summarise(own, experiment.metric, n_test)
+        table, page = out / f"{experiment.name}.csv", out / f"{experiment.name}.md"
+        summaries.write(cells, table)
+        page.write_text(f"# {experiment.title}\n\n{summaries.to_markdown(cells)}", encoding="utf-8")
+        written += [table, page, *figures.draw(experiment, cells, out)]
+    return written

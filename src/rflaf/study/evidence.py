@@ -1,0 +1,303 @@
+"""Evidence for the theory, gathered and written down: ``rflaf reproduce theory``.
+
+Four questions. Do the lemmas hold as often as promised, and how loose is their constant? Does the width grow as Tables
+1 and 2 say? How much can leverage gain, given the spread of its scores? And does it, once the solver has converged?
+Answers go to one JSON file, one Markdown page of tables and one figure in three formats.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rflaf.datasets import Dataset, load
+from rflaf.errors import DataNotFoundError
+from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.executors import SingleThreadedBLAS
+from rflaf.plots import BLUE, ORANGE, require_matplotlib
+
+from .gains import Gain, learned_kernel, measure_gain, tilted_kernels
+from .kernels import SCHEMES, DrawnKernel, Scheme, exponential, finite_rank, polynomial, worst_for_plain
+from .lemmas import LemmaCount, count_events, failure_of_equal_eigenvalues
+from .orders import Order, Spectrum, measure_order, spectra
+from .runner import Progress
+
+Array = NDArray[Any]
+COLOURS: dict[Scheme, str] = {"plain": BLUE, "leverage": ORANGE}
+REAL = ("protein", "adult", "kin8nm", "powerplant")
+_DELTA = 0.1
+_WIDTHS = (30, 100, 300)
+_RANKS = (10**3, 10**5, 10**7, 10**9)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to draw: a few minutes, or what the docs page is written from."""
+
+    n_draws: int
+    n_replicates: int
+    n_lambdas: int
+    kernel_rows: int
+    kernel_pool: int
+    kernel_draws: int
+    seeds: int
+    tables: tuple[str, ...]
+
+
+QUICK = Effort(100, 3, 4, 100, 1000, 100, 2, ("protein",))
+FULL = Effort(400, 8, 6, 200, 2000, 200, 5, REAL)
+
+
+@dataclass(frozen=True)
+class Converged:
+    """Test errors of plain and leverage weighted sampling, both solved to the end: mean and standard error over seeds.
+
+    Of regression the mean squared error over the variance of the target, of classification the share of errors.
+    """
+
+    table: str
+    width: int
+    plain: float
+    plain_error: float
+    leverage: float
+    leverage_error: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that was measured."""
+
+    counts: tuple[LemmaCount, ...]
+    orders: tuple[Order, ...]
+    gains: tuple[Gain, ...]
+    converged: tuple[Converged, ...]
+
+
+def study(effort: str, out: Path, progress: Progress) -> list[Path]:
+    """Gather all evidence at an effort, "quick" or "full", and write it into the folder ``out``."""
+    chosen = {"quick": QUICK, "full": FULL}[effort]
+    total, said = _n_steps(chosen), count(1)
+    return write(gather(chosen, lambda line: progress(next(said), total, line)), out)
+
+
+def gather(effort: Effort, progress: Callable[[str], None] = lambda _: None, random_state: int = 0) -> Evidence:
+    """Measure everything; tables that are not at hand are left out, and said so through ``progress``."""
+    with SingleThreadedBLAS():  # small matrices by the thousand
+        return _gather(effort, progress, np.random.default_rng(random_state))
+
+
+def _gather(effort: Effort, progress: Callable[[str], None], rng: np.random.Generator) -> Evidence:
+    tables = list(_tables(effort.tables, progress))
+    kernels = [(table, _kernel(table, effort, rng)) for table in tables]
+    counts: list[LemmaCount] = []
+    for name, kernel, lam, n_draws in _counted(kernels, effort):
+        progress(f"lemmas: {name}")
+        counts += count_events(name, kernel, lam, _DELTA, n_draws, rng)
+    orders = []
+    for spectrum in spectra():
+        progress(f"orders: {spectrum.name}")
+        orders += [_order(spectrum, scheme, effort, rng) for scheme in SCHEMES]
+    gains = [measure_gain(name, kernel, 1e-3, _DELTA, effort.n_draws, rng) for name, kernel in tilted_kernels()]
+    for table, kernel in kernels:
+        progress(f"gains: {table.name}")
+        lam = len(table.X_train) ** -0.5
+        gains += [measure_gain(table.name, kernel, x, _DELTA, effort.kernel_draws // 2, rng) for x in (lam, lam / 10)]
+    converged = []
+    for table in tables:
+        for width in _WIDTHS:
+            progress(f"converged: {table.name}, S={width}")
+            converged.append(compare_converged(table, width, effort.seeds))
+    return Evidence(tuple(counts), tuple(orders), tuple(gains), tuple(converged))
+
+
+def compare_converged(table: Dataset, width: int, n_seeds: int) -> Converged:
+    """Both schemes on the same splits and seeds, by the library's solver."""
+    errors: dict[str, list[float]] = {scheme: [] for scheme in SCHEMES}
+    spreads = []
+    for seed in range(n_seeds):
+        for scheme in SCHEMES:
+            model = _paper_model(table, width, scheme, seed).fit(table.X_train, table.y_train)
+            errors[scheme].append(1 - model.score(table.X_test, table.y_test))
+            if model.leverage_ is not None:
+                spreads.append(model.leverage_.spread)
+    plain, leverage = (np.array(errors[scheme]) for scheme in SCHEMES)
+    return Converged(
+        table.name, width, *_mean_and_error(plain), *_mean_and_error(leverage), float(np.mean(spreads))
+    )  # fmt: skip
+
+
+def write(evidence: Evidence, out: Path) -> list[Path]:
+    """evidence.json, evidence.md and the figure orders.png, .svg and .pdf in the folder ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    data, page = out / "evidence.json", out / "evidence.md"
+    data.write_text(json.dumps(asdict(evidence), default=_plain_value, indent=1) + "\n")
+    page.write_text(render(evidence))
+    return [data, page, *draw_orders(evidence.orders, evidence.gains, out / "orders")]
+
+
+def render(evidence: Evidence) -> str:
+    """The tables as Markdown."""
+    sections = [
+        "## Lemmas 22 and 27",
+        _markdown(
+            ["kernel", "sampling", "lambda", "d", "features", "Lemma 27 held", "Lemma 22 held", "promised", "constant"],
+            [
+                [c.kernel, c.scheme, f"{c.lam:.2g}", f"{c.effective_dimension:.1f}", f"{c.s:,}", f"{c.lemma27:.3f}",
+                 f"{c.lemma22:.3f}", f"{c.promised:g}", f"{c.constant22:.2f}"]
+                for c in evidence.counts
+            ],
+        ),
+        "## Probability that Lemma 22 fails on equal eigenvalues, over delta",
+        _markdown(
+            ["rank", "delta", "constant 5", "constant 32/3"],
+            [
+                [f"{rank:.0e}", f"{delta:g}", *(_failure(rank, delta, constant) for constant in (5.0, 32 / 3))]
+                for rank in _RANKS
+                for delta in (0.1, 0.001)
+            ],
+        ),
+        "## Tables 1 and 2",
+        _markdown(
+            ["spectrum", "sampling", "slope", "95 % interval", "power in Table 1", "slope of the mass",
+             "slope at small lambda", "of the theorem's width"],
+            [
+                [o.spectrum, o.scheme, f"{o.slope:.3f}", f"{o.low:.3f} to {o.high:.3f}", f"{o.predicted:.3f}",
+                 f"{o.of_mass:.3f}", f"{o.deep:.3f}", f"{o.of_theorem:.0%}"]
+                for o in evidence.orders
+            ],
+        ),
+        "## What leverage gains",
+        _markdown(
+            ["kernel", "lambda", "d", "spread of the scores", "plain", "leverage", "ratio"],
+            [
+                [g.kernel, f"{g.lam:.2g}", f"{g.effective_dimension:.1f}", f"{g.spread:.1f}", f"{g.plain:,}",
+                 f"{g.leverage:,}", f"{g.ratio:.2f}"]
+                for g in evidence.gains
+            ],
+        ),
+        "## Test error, both schemes solved to the end",
+        _markdown(
+            ["table", "S", "plain", "leverage", "spread of the scores"],
+            [
+                [c.table, str(c.width), f"{c.plain:.4f} +- {c.plain_error:.4f}",
+                 f"{c.leverage:.4f} +- {c.leverage_error:.4f}", f"{c.spread:.1f}"]
+                for c in evidence.converged
+            ],
+        ),
+    ]  # fmt: skip
+    return "\n\n".join(sections) + "\n"
+
+
+def draw_orders(orders: Sequence[Order], gains: Sequence[Gain], stem: Path) -> list[Path]:
+    """Widths over epsilon for every spectrum, with measured and predicted slopes, and the gain over the spread."""
+    plt = require_matplotlib()
+    names = list(dict.fromkeys(order.spectrum for order in orders))
+    n_columns = 4
+    n_rows = -(-(len(names) + 1) // n_columns)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=(3.1 * n_columns, 2.9 * n_rows), layout="constrained")
+    for ax, name in zip(axes.flat, names, strict=False):
+        for order in (order for order in orders if order.spectrum == name):
+            _draw_order(ax, order)
+        ax.set(title=f"eigenvalues {name}", xscale="log", yscale="log", xlabel="1 / epsilon")
+        ax.set_ylim(top=ax.get_ylim()[1] * 6)  # room for the legend
+        ax.legend(fontsize=7, frameon=False, loc="upper left")
+    axes.flat[0].set_ylabel("features needed")
+    last = axes.flat[len(names)]
+    _draw_gains(last, gains)
+    for ax in axes.flat[len(names) + 1 :]:
+        ax.set_visible(False)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg", ".pdf")]
+    for path in paths:
+        figure.savefig(path, dpi=150)
+    plt.close(figure)
+    return paths
+
+
+def _draw_order(ax: Any, order: Order) -> None:
+    x, colour = 1 / (4 * order.lams), COLOURS[order.scheme]
+    low, middle, high = (np.quantile(order.widths, share, axis=0) for share in (0.0, 0.5, 1.0))
+    label = f"{order.scheme}: slope {order.slope:.2f}, predicted {order.predicted:.2f}"
+    ax.fill_between(x, low, high, color=colour, alpha=0.25, lw=0)
+    ax.plot(x, middle, "o-", color=colour, ms=3, lw=1.5, label=label)
+    ax.plot(x, middle[0] * order.expected / order.expected[0], "--", color=colour, lw=1)
+
+
+def _draw_gains(ax: Any, gains: Sequence[Gain]) -> None:
+    named: set[str] = set()
+    for gain in gains:
+        synthetic = gain.kernel.startswith("i^")
+        ax.plot(gain.spread, gain.ratio, "o" if synthetic else "^", color=BLUE if synthetic else ORANGE, ms=5)
+        if not synthetic and gain.kernel not in named:
+            named.add(gain.kernel)
+            ax.annotate(gain.kernel, (gain.spread, gain.ratio), fontsize=6, xytext=(3, 3), textcoords="offset points")
+    ax.axhline(1, color="0.6", lw=0.8)
+    ax.set(
+        xscale="log", yscale="log", title="what leverage gains",
+        xlabel="spread of the scores (max / mean)", ylabel="plain / leverage width",
+    )  # fmt: skip
+
+
+def _tables(names: Iterable[str], progress: Callable[[str], None]) -> Iterator[Dataset]:
+    for name in names:
+        try:
+            yield load(name, "standard")
+        except DataNotFoundError as error:
+            progress(f"{name} is left out: {error}")
+
+
+def _kernel(table: Dataset, effort: Effort, rng: np.random.Generator) -> DrawnKernel:
+    return learned_kernel(table.X_train, table.y_train, effort.kernel_rows, effort.kernel_pool, rng)
+
+
+def _counted(
+    kernels: list[tuple[Dataset, DrawnKernel]], effort: Effort
+) -> Iterator[tuple[str, DrawnKernel, float, int]]:
+    yield "rank 20", worst_for_plain(finite_rank(20)), 1e-2, effort.n_draws
+    yield "0.7^i", worst_for_plain(exponential(0.7, 100)), 1e-3, effort.n_draws
+    yield "i^-1.5", worst_for_plain(polynomial(1.5, 5000)), 1e-2, effort.n_draws
+    yield "i^-2", worst_for_plain(polynomial(2.0, 5000)), 1e-3, effort.n_draws
+    for table, kernel in kernels:
+        yield table.name, kernel, len(table.X_train) ** -0.5, effort.kernel_draws
+
+
+def _n_steps(effort: Effort) -> int:
+    """Lines that `gather` says: one a kernel of the lemmas, a spectrum, a table's gain and a table's width."""
+    return 4 + 6 + len(effort.tables) * (1 + 1 + len(_WIDTHS))
+
+
+def _order(spectrum: Spectrum, scheme: Scheme, effort: Effort, rng: np.random.Generator) -> Order:
+    return measure_order(spectrum, scheme, effort.n_lambdas, _DELTA, effort.n_draws, effort.n_replicates, rng)
+
+
+def _paper_model(table: Dataset, width: int, scheme: Scheme, seed: int) -> Any:
+    model_class = RFLAFClassifier if table.task == "classification" else RFLAFRegressor
+    return model_class(
+        width, directions="random", activation="shared", basis="rbf", sampling=scheme, random_state=seed
+    )  # fmt: skip
+
+
+def _mean_and_error(values: Array) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def _failure(rank: int, delta: float, constant: float) -> str:
+    return f"{failure_of_equal_eigenvalues(rank, delta, constant) / delta:.2g}"
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _plain_value(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

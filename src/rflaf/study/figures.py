@@ -1,0 +1,82 @@
+"""The figures: loss or accuracy against width, mean and 80 % interval over seeds, as PNG, SVG and PDF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
+
+from .experiments import Experiment
+from .summaries import Cell
+
+FORMATS = ("png", "svg", "pdf")
+_COLOURS = {
+    "plain": BLUE,
+    "leverage": ORANGE,
+    "greedy": "#CC79A7",
+    "per_component": "#56B4E9",
+    "convex": GREEN,
+    "refined": VERMILION,
+    "RBFSampler": GREY,
+    "Nystroem": GREY,
+    "LightGBM": "black",
+}
+_STYLES = {"paper": ("--", "o"), "converged": ("-", "s"), "compact": ("-", "D"), "reference": (":", "")}
+_REFERENCE_STYLES = {"RBFSampler": ":", "Nystroem": "-.", "LightGBM": "--"}
+_BASIS_NAMES = {"rbf": "RBF", "bspline": "B-spline", "bspline-published": "B-spline as published"}
+
+
+def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
+    """One panel a data set (columns) and a basis and grid (rows); the files written."""
+    plt = require_matplotlib()
+    from matplotlib.ticker import NullLocator, ScalarFormatter
+
+    data = list(dict.fromkeys(cell.data for cell in cells))
+    grids = list(dict.fromkeys((cell.basis, cell.n_centres) for cell in cells if cell.basis))
+    size = (4.4 * len(data), 3.3 * len(grids) + 0.8)
+    figure, axes = plt.subplots(len(grids), len(data), figsize=size, squeeze=False, layout="constrained")
+    for row, grid in enumerate(grids):
+        for column, name in enumerate(data):
+            ax = axes[row, column]
+            shown = [cell for cell in cells if cell.data == name and (cell.basis, cell.n_centres) in (grid, ("", 0))]
+            _panel(ax, shown)
+            n_grid = grid[1] - 1
+            ax.set(title=f"{name}, {_BASIS_NAMES[grid[0]]}, N = {n_grid}", xscale="log")
+            widths = sorted({cell.width for cell in shown if cell.protocol != "reference"})
+            ax.set_xticks(widths)
+            ax.xaxis.set_major_formatter(ScalarFormatter())
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.spines[["top", "right"]].set_visible(False)
+    for ax in axes[-1]:
+        ax.set_xlabel("width S")
+    for ax in axes[:, 0]:
+        ax.set_ylabel(f"test {experiment.metric}")
+    entries = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
+    figure.suptitle(experiment.title)
+    paths = [folder / f"{experiment.name}.{extension}" for extension in FORMATS]
+    for path in paths:
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    plt.close(figure)
+    return paths
+
+
+def _panel(ax: Any, cells: list[Cell]) -> None:
+    lines: dict[tuple[str, str], list[Cell]] = {}
+    for cell in cells:
+        lines.setdefault((cell.protocol, cell.scheme), []).append(cell)
+    for (protocol, scheme), line in lines.items():
+        colour, (style, marker) = _COLOURS[scheme], _STYLES[protocol]
+        if protocol == "reference":
+            for cell in line:
+                label = f"{scheme}, {cell.width}"
+                ax.axhline(cell.mean, ls=_REFERENCE_STYLES[scheme], lw=1, color=colour, label=label)
+            continue
+        widths = [cell.width for cell in line]
+        label = scheme.replace("_", " ") if protocol == "compact" else f"{scheme}, {protocol}"
+        ax.plot(widths, [cell.mean for cell in line], style, marker=marker, ms=4, color=colour, label=label)
+        ax.fill_between(widths, [c.low for c in line], [c.high for c in line], color=colour, alpha=0.15, lw=0)
+        theirs = [(cell.width, cell.authors_mean) for cell in line if cell.authors_mean is not None]
+        if theirs and protocol == "paper":
+            ax.plot(*zip(*theirs, strict=True), "x", ms=5, color=colour, label=f"{scheme}, authors")

@@ -1,0 +1,190 @@
+"""Kernels whose features can be drawn again and again, so that the events of the lemmas can be counted.
+
+A kernel here is a finite law of features: feature i comes with probability p_i, and K / n = sum_i p_i z_i z_i' / n is
+known exactly. Drawn s times from q, the draws give the counts c_i and the estimate K^ / n = sum_i (c_i / s) (p_i / q_i)
+z_i z_i' / n. Two numbers tell how good it is, for a given lambda:
+
+    deviation = | (K + n lambda I)^-1/2 (K^ - K) (K + n lambda I)^-1/2 |       at most 1/2 in the event of Lemma 27
+    excess    = largest eigenvalue of (K^ + n lambda I)^-1 K                    at most 2 in the event of Lemma 22
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.stats
+from numpy.typing import NDArray
+
+from rflaf.theory import effective_dimension
+
+Array = NDArray[np.float64]
+Scheme = Literal["plain", "leverage"]
+SCHEMES: tuple[Scheme, ...] = ("plain", "leverage")
+
+
+class DrawnKernel(Protocol):
+    """What the studies ask of a kernel."""
+
+    @property
+    def eigenvalues(self) -> Array:
+        """Of K / n, the largest first."""
+        ...
+
+    def leverage(self, lam: float) -> Array:
+        """l / p of every feature."""
+        ...
+
+    def bound(self) -> float:
+        """|sigma|^2: the largest mean square entry a feature may have."""
+        ...
+
+    def deviations(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        """Of ``n_draws`` draws of s features each, (n_draws,)."""
+        ...
+
+    def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        """Of ``n_draws`` draws of s features each, (n_draws,)."""
+        ...
+
+
+def spread(kernel: DrawnKernel, lam: float) -> float:
+    """Largest leverage over its mean, the effective dimension."""
+    return float(kernel.leverage(lam).max()) / effective_dimension(kernel.eigenvalues, lam)
+
+
+@dataclass(frozen=True)
+class CoordinateKernel:
+    """Features along the eigenvectors of K: z_i = sqrt(mu_i / p_i) phi_i, with orthogonal phi_i of entries +-1.
+
+    Every event is told by the counts alone. With p proportional to mu all features are equally long and the rare ones
+    carry the small eigenvalues: the bound of plain sampling is attained. ``mu`` (m,), the largest first; ``p`` (m,).
+    """
+
+    mu: Array
+    p: Array
+
+    @property
+    def eigenvalues(self) -> Array:
+        return self.mu
+
+    def bound(self) -> float:
+        return float(np.max(self.mu / self.p))
+
+    def leverage(self, lam: float) -> Array:
+        return self.mu / (self.p * (self.mu + lam))
+
+    def deviations(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        q = self._law(scheme, lam)
+        off = rng.multinomial(s, q, size=n_draws) / (s * q) - 1
+        return np.max(np.abs(off) * (self.mu / (self.mu + lam)), axis=1)
+
+    def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        """Eigenvalues up to lambda have an excess of at most one, so only the others are drawn; the rest is lumped."""
+        mu, q = self._above(scheme, lam)
+        counts = rng.multinomial(s, np.append(q, max(1 - q.sum(), 0.0)), size=n_draws)[:, :-1]
+        return np.max(mu / (mu * counts / (s * q) + lam), axis=1, initial=1.0)
+
+    def failure(self, s: int, scheme: Scheme, lam: float) -> float:
+        """Probability that the excess is above 2, each direction being met Binomial(s, q_i) times.
+
+        Directions are taken to be met independently, which they are nearly: the sum of their counts is fixed.
+        """
+        mu, q = self._above(scheme, lam)
+        missed = scipy.stats.binom.cdf(np.ceil((0.5 - lam / mu) * s * q) - 1, s, q)
+        return float(-np.expm1(np.sum(np.log1p(-np.minimum(missed, 1 - 1e-16)))))
+
+    def _above(self, scheme: Scheme, lam: float) -> tuple[Array, Array]:
+        """Eigenvalues above lambda and the probabilities of their features."""
+        above = self.mu > lam
+        return self.mu[above], self._law(scheme, lam)[above]
+
+    def _law(self, scheme: Scheme, lam: float) -> Array:
+        if scheme == "plain":
+            return self.p
+        weight = self.mu / (self.mu + lam)
+        return weight / weight.sum()
+
+
+@dataclass(frozen=True)
+class FeatureKernel:
+    """Features of rows: ``Z`` (n_rows, m), each equally likely under p, as the directions of a large pool are."""
+
+    Z: Array
+
+    @cached_property
+    def _basis(self) -> tuple[Array, Array]:
+        """Eigenvalues of K / n and the features along its eigenvectors, (n_rows,) and (n_rows, m)."""
+        n, m = self.Z.shape
+        mu, U = scipy.linalg.eigh(self.Z @ self.Z.T / (n * m))
+        return np.maximum(mu[::-1], 0), U[:, ::-1].T @ self.Z / np.sqrt(n)
+
+    @property
+    def eigenvalues(self) -> Array:
+        return self._basis[0]
+
+    def bound(self) -> float:
+        return float(np.max(self.Z**2))
+
+    def leverage(self, lam: float) -> Array:
+        mu, along = self._basis
+        return np.einsum("im,im,i->m", along, along, 1 / (mu + lam))
+
+    def deviations(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        mu = self.eigenvalues
+        root = np.sqrt(mu + lam)
+        drawn = (self._drawn(s, scheme, lam, rng) - np.diag(mu) for _ in range(n_draws))
+        return np.array([np.abs(scipy.linalg.eigvalsh(off / root / root[:, None])).max() for off in drawn])
+
+    def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
+        mu = self.eigenvalues
+        kept = mu > lam  # of the others the excess is at most one
+        root = np.sqrt(mu[kept])
+
+        def one() -> float:
+            drawn = self._drawn(s, scheme, lam, rng)
+            drawn[np.diag_indices(mu.size)] += lam
+            inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(drawn), np.eye(mu.size)[:, kept])[kept]
+            return float(scipy.linalg.eigvalsh(root[:, None] * inverse * root)[-1])
+
+        return np.array([one() for _ in range(n_draws)])
+
+    def _drawn(self, s: int, scheme: Scheme, lam: float, rng: np.random.Generator) -> Array:
+        """K^ / n along the eigenvectors of K."""
+        along = self._basis[1]
+        m = along.shape[1]
+        q = np.full(m, 1 / m)
+        if scheme == "leverage":
+            scores = self.leverage(lam)
+            q = scores / scores.sum()
+        counts = rng.multinomial(s, q)
+        kept = counts > 0
+        columns = along[:, kept] * np.sqrt(counts[kept] / (s * m * q[kept]))
+        return columns @ columns.T
+
+
+def polynomial(t: float, n_eigenvalues: int) -> Array:
+    """i^-t, scaled to sum to one."""
+    return _unit(np.arange(1, n_eigenvalues + 1, dtype=np.float64) ** -t)
+
+
+def exponential(A: float, n_eigenvalues: int) -> Array:
+    """A^i, scaled to sum to one."""
+    return _unit(A ** np.arange(1, n_eigenvalues + 1, dtype=np.float64))
+
+
+def finite_rank(rank: int) -> Array:
+    """``rank`` equal eigenvalues that sum to one."""
+    return np.full(rank, 1 / rank)
+
+
+def worst_for_plain(mu: Array) -> CoordinateKernel:
+    """The coordinate kernel all of whose features are equally long: p = mu."""
+    return CoordinateKernel(mu, mu / mu.sum())
+
+
+def _unit(mu: Array) -> Array:
+    return mu / mu.sum()

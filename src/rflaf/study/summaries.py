@@ -1,0 +1,180 @@
+"""Records summed up: mean and spread over seeds, beside the authors' numbers, as CSV and Markdown.
+
+The authors' numbers are means and standard deviations of the last epoch, read from their published result logs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass, fields
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from .protocols import Record
+
+_CLOSE, _STANDARD_ERRORS = 0.05, 3.0
+_INTERVAL = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a result table.
+
+    Attributes
+    ----------
+    mean, sd, low, high : over the seeds that did not diverge; low and high bound the 80 % interval of the mean
+    seeds, diverged : number of seeds in all, and of those that diverged
+    authors_mean, authors_sd, authors_seeds : None where the authors have no such cell
+    fit_seconds, pool_seconds, predict_microseconds : medians; prediction a test row
+    """
+
+    data: str
+    protocol: str
+    basis: str
+    n_centres: int
+    scheme: str
+    pool: int
+    width: int
+    metric: str
+    mean: float
+    sd: float
+    low: float
+    high: float
+    seeds: int
+    diverged: int
+    components: float
+    fit_seconds: float
+    pool_seconds: float
+    predict_microseconds: float
+    authors_mean: float | None
+    authors_sd: float | None
+    authors_seeds: int | None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus theirs in their standard deviations."""
+        if self.authors_mean is None or not self.authors_sd:
+            return None
+        return (self.mean - self.authors_mean) / self.authors_sd
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether ours is within three of their standard errors or 5 % of theirs."""
+        if self.authors_mean is None or self.authors_sd is None or not self.authors_seeds:
+            return None
+        allowed = max(_STANDARD_ERRORS * self.authors_sd / self.authors_seeds**0.5, _CLOSE * abs(self.authors_mean))
+        return abs(self.mean - self.authors_mean) <= allowed
+
+    @property
+    def no_worse(self) -> bool | None:
+        """Whether ours is at least as good as theirs."""
+        if self.authors_mean is None:
+            return None
+        return self.mean <= self.authors_mean if self.metric == "loss" else self.mean >= self.authors_mean
+
+
+def summarise(records: Iterable[Record], metric: str, n_test: dict[str, int]) -> list[Cell]:
+    """Cells of a metric, "loss" or "accuracy", sorted; ``n_test`` is the number of test rows of every data set."""
+    cells: dict[tuple[Any, ...], list[Record]] = {}
+    for record in records:
+        if metric == "loss" or record.score.accuracy is not None or record.diverged:
+            trial = record.trial
+            key = (trial.data, trial.protocol, trial.basis, trial.n_centres, trial.scheme, trial.pool, trial.width)
+            cells.setdefault(key, []).append(record)
+    return [_cell(key, cells[key], metric, n_test[key[0]]) for key in sorted(cells)]
+
+
+def _cell(key: tuple[Any, ...], records: list[Record], metric: str, n_test: int) -> Cell:
+    values = np.array([getattr(record.score, metric) for record in records if not record.diverged], float)
+    mean = float(values.mean()) if values.size else float("nan")
+    sd = float(values.std(ddof=1)) if values.size > 1 else 0.0
+    margin = interval_margin(sd, values.size)
+
+    def median(name: str) -> float:
+        return float(np.median([getattr(record, name) for record in records]))
+
+    data, protocol, basis, n_centres, scheme, pool, width = key
+    theirs = authors().get((data, basis.removesuffix("-published"), n_centres, scheme, width, metric))
+    return Cell(
+        data=data,
+        protocol=protocol,
+        basis=basis,
+        n_centres=n_centres,
+        scheme=scheme,
+        pool=pool,
+        width=width,
+        metric=metric,
+        mean=mean,
+        sd=sd,
+        low=mean - margin,
+        high=mean + margin,
+        seeds=len(records),
+        diverged=len(records) - values.size,
+        components=float(np.mean([record.components for record in records])),
+        fit_seconds=median("fit_seconds"),
+        pool_seconds=median("pool_seconds"),
+        predict_microseconds=median("predict_seconds") / n_test * 1e6,
+        authors_mean=theirs[0] if theirs else None,
+        authors_sd=theirs[1] if theirs else None,
+        authors_seeds=theirs[2] if theirs else None,
+    )
+
+
+def interval_margin(sd: float, n_seeds: int) -> float:
+    """Half the 80 % interval of a mean over seeds, by Student's t; zero for a single seed.
+
+    >>> round(interval_margin(1.0, 8), 3)
+    0.5
+    """
+    if n_seeds < 2:
+        return 0.0
+    return float(stdtrit(n_seeds - 1, (1 + _INTERVAL) / 2)) * sd / n_seeds**0.5
+
+
+@cache
+def authors() -> dict[tuple[Any, ...], tuple[float, float, int]]:
+    """(data, basis, centres, scheme, width, metric) -> mean, sd and seeds of the last epoch."""
+    text = (files(__package__ or "") / "authors-results.csv").read_text()
+    found: dict[tuple[Any, ...], tuple[float, float, int]] = {}
+    seeds_of: dict[tuple[Any, ...], int] = {}
+    for row in csv.DictReader(io.StringIO(text)):
+        key = (row["dataset"], row["basis"], int(row["n_centres"]), row["scheme"], int(row["width"]), row["metric"])
+        seeds = int(row["seeds"])
+        if seeds >= seeds_of.get(key, 0):  # of two pools the one that was run on more seeds
+            found[key], seeds_of[key] = (float(row["mean"]), float(row["sd"]), seeds), seeds
+    return found
+
+
+def write(cells: list[Cell], path: Path) -> None:
+    """A CSV file of the cells."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([field.name for field in fields(Cell)] + ["difference", "agrees", "no_worse"])
+        for cell in cells:
+            values = [*astuple(cell), cell.difference, cell.agrees, cell.no_worse]
+            writer.writerow([f"{value:.6g}" if isinstance(value, float) else value for value in values])
+
+
+def to_markdown(cells: list[Cell]) -> str:
+    """The same for people: means and their spread, the authors' and the difference in their standard deviations."""
+    lines = [
+        "| data | protocol | basis | centres | scheme | width | metric | ours | seeds | diverged "
+        "| authors | difference, sd | fit, s | pool, s | predict, us a row |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for cell in cells:
+        theirs = "" if cell.authors_mean is None else f"{cell.authors_mean:.4f} ± {cell.authors_sd:.4f}"
+        apart = "" if cell.difference is None else f"{cell.difference:+.1f}"
+        lines.append(
+            f"| {cell.data} | {cell.protocol} | {cell.basis} | {cell.n_centres or ''} | {cell.scheme} | {cell.width} "
+            f"| {cell.metric} | {cell.mean:.4f} ± {cell.sd:.4f} | {cell.seeds} | {cell.diverged} | {theirs} | {apart} "
+            f"| {cell.fit_seconds:.2f} | {cell.pool_seconds:.1f} | {cell.predict_microseconds:.2f} |"
+        )
+    return "\n".join(lines) + "\n"

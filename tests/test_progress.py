@@ -1,0 +1,99 @@
+"""How far a fit is: told on a terminal, and quiet elsewhere."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+
+import numpy as np
+import pytest
+
+from rflaf import RFLAFRegressor, progress
+from rflaf.blocks import ArraySource
+from rflaf.executors import ThreadExecutor
+from rflaf.progress import PassDisplay, Watched, watched
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((500, 3))
+Y = np.sin(2 * X[:, 0])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def every_pass_is_long(monkeypatch):
+    monkeypatch.setattr(progress, "_LONG", 0.0)
+    monkeypatch.setattr(progress, "_SHOWN_EVERY", 0.0)
+
+
+class Counted(PassDisplay):
+    seen: list = []  # noqa: RUF012
+
+    def finish(self):
+        self.seen.append((self.name, self.n_done, self.n_items, self.n_rows))
+
+
+def test_every_pass_is_counted_with_its_rows_and_results_are_those_of_the_executor():
+    Counted.seen.clear()
+    source = ArraySource(X, Y[:, None], None, 100)
+
+    def sum_rows():
+        return lambda block, scratch: np.array([block.n_rows])
+
+    with ThreadExecutor(2) as threads:
+        executor = Watched(threads, Counted)
+        assert executor.reduce(source, sum_rows()) == 500
+        assert executor.map(range(5), abs) == [0, 1, 2, 3, 4]
+        assert executor.map([1, 2], abs) == [1, 2]
+        assert executor.fold(4, 0, lambda state, step: state + step) == 6
+        assert executor.n_workers == 2
+        assert executor.limited(1).n_workers == 1
+    names, done, items, rows = zip(*Counted.seen, strict=True)
+    assert names[:3] == ("sum rows", "abs", "abs")
+    assert done == items == (5, 5, 2, 4)
+    assert rows == (500, 500, None, None)
+
+
+def test_a_pass_that_fails_is_shown_no_longer_and_says_nothing(every_pass_is_long, caplog):
+    with caplog.at_level(logging.INFO, "rflaf"), ThreadExecutor(1) as threads, watched(threads, True) as executor:
+        with pytest.raises(ZeroDivisionError):
+            executor.map([1, 0], lambda number: 1 / number)
+        assert caplog.records == []
+        executor.map([1, 2], lambda number: 1 / number)
+    assert "2 steps in" in caplog.text
+
+
+def test_on_a_terminal_long_passes_have_a_bar_with_rows_a_second(every_pass_is_long, monkeypatch):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
+    shown = sys.stderr.getvalue()
+    assert "sum equations" in shown
+    assert "rows/s" in shown
+    assert "[rflaf] line 6" in shown
+
+
+def test_without_rich_a_terminal_gets_lines(every_pass_is_long, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    for name in [name for name in sys.modules if name.partition(".")[0] == "rich"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
+    lines = sys.stderr.getvalue().splitlines()
+    assert any("sum equations: 500 rows in" in line and "rows/s" in line for line in lines)
+    assert all(line.startswith("[rflaf]") for line in lines)
+
+
+def test_elsewhere_there_is_no_bar_and_short_passes_say_nothing(capsys):
+    RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert all(line.startswith("[rflaf] line") for line in shown.err.splitlines())
+
+
+def test_a_quiet_fit_is_not_watched():
+    with ThreadExecutor(1) as threads, watched(threads, False) as executor:
+        assert executor is threads
