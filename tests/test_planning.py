@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("one_blas_thread")
 def pool_of_150():
     """A smaller pool: the plan is the same function of it, in a tenth of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "_POOL_SIZE", POOL)
+        patch.setattr(planning, "approximate_kernel", partial(planning.approximate_kernel, pool_size=POOL))
         yield
 
 
@@ -424,7 +425,7 @@ def test_an_automatic_width_is_nearly_as_good_as_the_widest(smooth, sampling):
 
 def test_an_automatic_width_is_like_that_of_a_plan(smooth, monkeypatch):
     X, y = smooth
-    monkeypatch.setattr(planning, "_POOL_SIZE", 500)
+    monkeypatch.setattr(planning, "approximate_kernel", partial(planning.approximate_kernel, pool_size=500))
     answer = plan(X[:1500], y[:1500], random_state=0)
     chosen = RFLAFRegressor("auto", **PAPER, random_state=0).fit(X[:1500], y[:1500])
     assert answer.enough_plain / 4 <= chosen.n_components_ <= 4 * answer.enough_plain
