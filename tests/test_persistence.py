@@ -301,6 +301,10 @@ FORGERIES = {
     "of 1024 columns": lambda h, a: h["fitted"]["model"]["activation"]["basis"].update(n_basis=1024),
     "a whole number from 1 to 1024": lambda h, a: h["fitted"]["model"]["activation"]["basis"].update(n_basis=10**9),
     "at most 1e+100 in size": lambda h, a: h["fitted"]["model"]["activation"]["basis"].update(interval=[0, 1e300]),
+    "activation.basis.width must be at most": lambda h, a: h["fitted"]["model"]["activation"].update(
+        basis={"class": "RBFBasis", "n_basis": 16, "interval": [0.0, 1.0], "width": 1e308}),
+    "two numbers apart": lambda h, a: h["fitted"]["model"]["activation"]["basis"].update(interval=[0, 5e-324]),
+    "surrogates not allowed": lambda h, a: h["provenance"].update(data="\ud800"),
     "true or false": lambda h, a: h["fitted"].update(single_output=1),
     "header.fitted.trials[0].width must be a whole number": lambda h, a: h["fitted"]["trials"][0].update(width=-1),
 }  # fmt: skip

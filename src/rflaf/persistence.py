@@ -67,7 +67,7 @@ _LARGEST_HEADER = 2**24  # bytes
 _MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _LARGEST_WORK, _WORK_A_BYTE = 2**26, 32  # bytes a model may take once it is compiled: these, and so many times its file
 _MOST_BASIS = 1024
-_FARTHEST_END = 1e100  # of the interval of a basis
+_FARTHEST_END = 1e100  # of the interval of a basis, and the width of its functions
 _ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, RandomActivationFeatures)}
 _LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
 _DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
@@ -351,6 +351,7 @@ def _unpack(path: Path) -> tuple[dict[str, Any], _Arrays, int]:
             raise UnreadableModelFile(path, f"array {name!r} is of type {dtype} and shape {shape}")
     try:
         header = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(header, ensure_ascii=False).encode()  # halves of characters are no text
     except (ValueError, RecursionError) as error:
         raise UnreadableModelFile(path, f"its header is not JSON: {error}") from None
     if not isinstance(header, dict):
@@ -408,7 +409,7 @@ def _build(header: dict[str, Any], arrays: _Arrays, size: int) -> Any:
         return _read_model(_Node(header, arrays.read(), "header"), size)
     except UnreadableModelFile:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, AttributeError, RecursionError) as error:
         raise UnreadableModelFile(arrays.path, str(error)) from None
 
 
@@ -603,7 +604,11 @@ def _read_part(node: _Node, kinds: Mapping[str, Any]) -> Any:
     for field in fields(kind):
         part = node[field.name]
         if field.name == "interval":
-            given["interval"] = tuple(_read_end(end) for end in part.items(2))
+            given["interval"] = tuple(_read_length(end) for end in part.items(2))
+            if not abs(np.subtract(*given["interval"])) > 1 / _FARTHEST_END:
+                raise part.refuse("two numbers apart")
+        elif field.name == "width":
+            given["width"] = part.maybe(_read_length)
         elif field.name in ("n_basis", "degree"):
             given[field.name] = part.whole(1, _MOST_BASIS)
         else:
@@ -615,7 +620,7 @@ def _read_part(node: _Node, kinds: Mapping[str, Any]) -> Any:
     return kind(**given)
 
 
-def _read_end(node: _Node) -> float:
+def _read_length(node: _Node) -> float:
     if abs(node.number()) > _FARTHEST_END:
         raise node.refuse(f"at most {_FARTHEST_END:g} in size")
     return node.number()
