@@ -207,9 +207,10 @@ def _look_up(graph: Graph, u: str, formula: Formula) -> str:
 
 
 def _decision(graph: Graph, z: str, head: Head) -> str:
-    """f (n_rows, n_outputs); of two classes the answers -f and f."""
-    f = graph.node("MatMul", z, graph.constant("weights", head.weights))
-    f = graph.node("Add", f, graph.constant("intercept", head.intercept))
+    """f (n_rows, n_outputs), summed in double precision; of two classes the answers -f and f."""
+    double = np.dtype(np.float64)
+    f = graph.node("MatMul", graph.cast(z, double), graph.constant("weights", head.weights.astype(double)))
+    f = graph.cast(graph.node("Add", f, graph.constant("intercept", head.intercept.astype(double))), head.weights.dtype)
     if head.classes is not None and head.intercept.size == 1:
         f = graph.node("Concat", graph.node("Neg", f), f, axis=1)
     return f
