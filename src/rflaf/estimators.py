@@ -862,7 +862,9 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
     def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
         """Fit to rows of ``classes_``, of which those found have weights."""
         spec = self._spec()
-        _refuse_one_class(found[weights > 0])
+        of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
+        used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
+        _refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         result = self._train(self._targets(labels, found, weights), spec)
         self._accept(result, single_output=False)
