@@ -34,7 +34,7 @@ def houses(n_rows=150, seed=0):
     price = (area * (2 + (town == "Oslo")) + rng.standard_normal(n_rows)).round(2)
     frame = pd.DataFrame({"area": area.astype(object), "town": town, "price": price})
     frame["built"] = [f"{1950 + i % 60}-03-{1 + i % 28:02d}" for i in range(n_rows)]
-    frame["same"], frame["none"] = 1, ""
+    frame["same"] = 1
     frame.loc[::10, "area"] = "?"
     return frame
 
@@ -78,7 +78,6 @@ def test_fit_says_what_it_does_and_writes_a_model(folder, tmp_path, capsys):
     printed = output(capsys, "fit", folder / "houses.csv", "--target", "price", "--out", tmp_path / "m.rflaf", *QUICK)
     assert "regression of 'price': it holds numbers, 150 different" in printed
     assert "left out 'same': it is constant" in printed
-    assert "left out 'none': every value is missing" in printed
     assert "3 columns as 8 numbers, 5 components" in printed
     assert "measured on 30 rows it has not seen, fitted to 120:" in printed
     assert "r2" in printed
@@ -110,7 +109,7 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
     model = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(table.take(train)), y[train])
     assert said["metrics"]["r2"] == pytest.approx(model.score(encoding.transform(table.take(test)), y[test]), rel=1e-12)
     assert said["rows"] == {"train": 120, "test": 30}
-    assert said["dropped"] == {"same": "it is constant", "none": "every value is missing"}
+    assert said["dropped"] == {"same": "it is constant"}
     assert said["bytes"] == path.stat().st_size
     provenance = describe_file(path)["provenance"]
     assert provenance["metrics"] == said["metrics"]
@@ -121,11 +120,11 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
 def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
     path = tmp_path / "m.rflaf"
     arguments = ["fit", folder / "houses.csv", "--target", "2", "--out", path, *QUICK, "--json", "--test-share", "0",
-                 "--drop", "town", "--drop", "none", "--missing", "1", "--set", "alpha=0.001"]  # fmt: skip
+                 "--drop", "town", "--drop", "same", "--missing", "1", "--set", "alpha=0.001"]  # fmt: skip
     said = json.loads(output(capsys, *arguments))
     assert said["target"] == "price"
     assert said["metrics"] == {}
-    assert said["dropped"] == {"same": "every value is missing"}
+    assert said["dropped"] == {}
     assert rflaf.load(path).estimator.alpha == 0.001
     arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--json"]
     said = json.loads(output(capsys, *arguments, "--test", folder / "sold.csv", "--category", "built"))
@@ -320,6 +319,14 @@ def test_work_is_shown_on_a_terminal_only(monkeypatch, capsys):
     with console.working("fitting"):
         logging.getLogger("rflaf").info("epoch [3]")
     assert "fitting" in capsys.readouterr().err
+
+
+def test_a_column_without_a_value_is_refused_until_it_is_left_out(tmp_path, capsys):
+    houses().assign(none="?").to_csv(tmp_path / "gaps.csv", index=False)
+    arguments = ["fit", tmp_path / "gaps.csv", "--target", "price", "--out", tmp_path / "m.rflaf", *QUICK]
+    assert "every column must have a value; got ['none']. Leave it out: --drop 'none'." in refusal(capsys, *arguments)
+    assert not (tmp_path / "m.rflaf").exists()
+    assert "regression of 'price'" in output(capsys, *arguments, "--drop", "none")
 
 
 def documented_commands():

@@ -29,7 +29,7 @@ from .persistence import check_output, describe_file, load, replacing, save
 from .reading import read_chunks, read_table, write_chunks
 from .report import write_report
 from .table_model import TableFit, TableModel, fit_table
-from .tables import MISSING, find_column, require_arrow
+from .tables import MISSING, find_column, require_arrow, summarise
 
 
 class Task(StrEnum):
@@ -86,12 +86,14 @@ def fit(
     with working("reading"):
         table = read_table(data, header)
         measured = test_share if test is None else read_table(test, header)
+    left_out = _names(table, drop)
+    _refuse_empty(table, {*left_out, find_column(target, table.column_names)}, tokens)
     parameters = _settings(setting or [], width)
     started = time.perf_counter()
     with working("fitting"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = fit_table(
-            table, target, task.value, test=measured, parameters=parameters, exclude=_names(table, drop),
+            table, target, task.value, test=measured, parameters=parameters, exclude=left_out,
             categories=_names(table, category), missing=tokens, random_state=seed,
         )  # fmt: skip
     seconds = time.perf_counter() - started
@@ -218,6 +220,14 @@ def _check_other(out: Path, *inputs: Path | None) -> None:
     for path in inputs:
         if path is not None and path.exists() and out.exists() and path.samefile(out):
             raise InvalidParameterError("the output must not be a file that is read", str(out), "Choose another path.")
+
+
+def _refuse_empty(table: Any, others: set[str], missing: tuple[str, ...]) -> None:
+    """A column without a value is likelier a mistake than a choice."""
+    columns = summarise(table.select([name for name in table.column_names if name not in others]), missing).columns
+    empty = [name for name, column in columns.items() if column.kind == "empty"]
+    if empty:
+        raise InvalidParameterError("every column must have a value", empty, f"Leave it out: --drop {empty[0]!r}.")
 
 
 def _names(table: Any, names: list[str] | None) -> list[str]:
