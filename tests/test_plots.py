@@ -437,3 +437,13 @@ def test_the_colours_stay_apart_for_the_colour_blind():
         seen = {name: np.clip(blindness @ color, 0, 1) ** (1 / 2.2) for name, color in linear.items()}
         for one, other in combinations(seen, 2):
             assert np.linalg.norm(seen[one] - seen[other]) > 0.12, (one, other)
+
+
+def test_a_plan_is_drawn_with_the_law_of_its_decay():
+    X = np.random.default_rng(0).standard_normal((200, 3))
+    plan = rflaf.plan(X, np.sin(X[:, 0]), random_state=0)
+    display = SpectrumDisplay.from_plan(plan)
+    labels = [text.get_text() for text in display.axes_[0].get_legend().get_texts()]
+    assert len(labels) == 2
+    assert any(label.startswith((r"$\mu_i", "rank")) for label in labels)
+    assert display.lam == plan.lam

@@ -345,3 +345,20 @@ def test_features_that_are_not_finite_are_refused(monkeypatch, value, most):
     Z[3, 4] = value
     with pytest.raises(InvalidParameterError, match=r"features must be finite; got 'NaN or infinity'\. Leave"):
         spectrum_of_rows(Z)
+
+
+@pytest.mark.parametrize(
+    "mu",
+    [
+        1.0 / np.arange(1, 300) ** 1.5,
+        0.8 ** np.arange(1.0, 60.0),
+        1.0 / np.arange(1, 300),
+        np.r_[np.ones(5), np.zeros(9)],
+    ],
+    ids=["polynomial", "exponential", "harmonic", "finite rank"],
+)
+def test_the_curve_of_a_law_goes_through_eigenvalues_that_follow_it(mu):
+    decay = spectrum.classify_decay(mu)
+    number, law = spectrum.decay_curve(decay, mu)
+    assert (number[0], number[-1]) == (decay.first, decay.last)
+    assert law == pytest.approx(mu[decay.first - 1 : decay.last], rel=1e-6)

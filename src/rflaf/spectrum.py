@@ -108,6 +108,19 @@ class Decay:
         }[self.case]
 
 
+def decay_curve(decay: Decay, eigenvalues: ArrayLike) -> tuple[Array, Array]:
+    """Numbers i, from the first to the last eigenvalue compared, and the law at them, through the eigenvalues' middle.
+
+    >>> decay_curve(classify_decay(1.0 / np.arange(1, 500) ** 2), 1.0 / np.arange(1, 500) ** 2)[1][:2]
+    array([0.25      , 0.11111111])
+    """
+    number = np.arange(decay.first, decay.last + 1, dtype=np.float64)
+    log_mu = np.log(np.maximum(np.asarray(eigenvalues)[decay.first - 1 : decay.last], np.finfo(float).tiny))
+    shape = {"finite rank": 0 * number, "exponential": number * np.log(max(decay.rate, np.finfo(float).tiny))}
+    log_law = shape.get(decay.case, -decay.rate * np.log(number))
+    return number, np.exp(log_law + np.mean(log_mu - log_law))
+
+
 def spectrum_of_rows(Z: Array) -> KernelSpectrum:
     """The spectrum of the kernel of features ``Z`` (n_rows, s), with its error.
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import InvalidParameterError
 from rflaf.inspection import feature_eigenvalues, sample_rows
 from rflaf.planning import WidthPlan
+from rflaf.spectrum import Decay, decay_curve
 from rflaf.theory import effective_dimension
 
 from .style import BLUE, GREY, ORANGE, VERMILION, axes, legend, pair_of_axes, plain_log, tidy
@@ -75,6 +76,7 @@ class SpectrumDisplay:
     eigenvalues : (n,), largest first, of K / n
     lam : the lambda that is marked
     lambdas, dimension : (n_points,), the curve d(lambda)
+    decay : the law of the eigenvalues, drawn beside them; None for none
     axes_, figure_ : set by `plot`
     """
 
@@ -82,9 +84,12 @@ class SpectrumDisplay:
     lam: float
     lambdas: Array
     dimension: Array
+    decay: Decay | None = None
 
     @classmethod
-    def from_eigenvalues(cls, eigenvalues: ArrayLike, lam: float, *, ax: Any = None) -> Self:
+    def from_eigenvalues(
+        cls, eigenvalues: ArrayLike, lam: float, *, decay: Decay | None = None, ax: Any = None
+    ) -> Self:
         """Draw eigenvalues and the effective dimension around ``lam``; ``ax`` is a pair of axes."""
         mu = np.sort(np.asarray(eigenvalues, np.float64))[::-1]
         if not lam > 0:
@@ -94,12 +99,12 @@ class SpectrumDisplay:
                 "there must be an eigenvalue above zero", mu.tolist(), "Pass those of a kernel matrix over n."
             )
         lambdas = np.geomspace(min(lam, mu[0]) / 1e3, mu[0], 200)
-        return cls(mu, lam, lambdas, effective_dimension(mu, lambdas)).plot(ax=ax)
+        return cls(mu, lam, lambdas, effective_dimension(mu, lambdas), decay).plot(ax=ax)
 
     @classmethod
     def from_plan(cls, plan: WidthPlan, *, ax: Any = None) -> Self:
-        """Draw the spectrum that `rflaf.plan` found, at its lambda."""
-        return cls.from_eigenvalues(plan.spectrum.eigenvalues, plan.lam, ax=ax)
+        """Draw the spectrum that `rflaf.plan` found, the law of its decay, and the effective dimension."""
+        return cls.from_eigenvalues(plan.spectrum.eigenvalues, plan.lam, decay=plan.decay, ax=ax)
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, lam: float | None = None, ax: Any = None) -> Self:
@@ -116,6 +121,8 @@ class SpectrumDisplay:
         seen = self.eigenvalues[self.eigenvalues > 1e-12 * self.eigenvalues[0]]
         spectrum.loglog(np.arange(1, seen.size + 1), seen, ".-", color=BLUE, lw=1, ms=4)
         spectrum.axhline(self.lam, color=ORANGE, lw=1.5, ls="--", label=rf"$\lambda$ = {self.lam:.2g}")
+        if self.decay is not None:
+            spectrum.loglog(*decay_curve(self.decay, self.eigenvalues), color=VERMILION, lw=1.5, label=_law(self.decay))
         tidy(spectrum, xlabel="i", ylabel=r"eigenvalue $\mu_i$")
         legend(spectrum, loc="lower left")
         here = effective_dimension(self.eigenvalues, self.lam)
@@ -128,6 +135,13 @@ class SpectrumDisplay:
         dimension.set_ylim(bottom=0)
         self.axes_, self.figure_ = (spectrum, dimension), spectrum.figure
         return self
+
+
+def _law(decay: Decay) -> str:
+    return {
+        "finite rank": f"rank {decay.rate:.0f}",
+        "exponential": rf"$\mu_i \sim {decay.rate:.3g}^{{\,i}}$",
+    }.get(decay.case, rf"$\mu_i \sim i^{{-{decay.rate:.2f}}}$")
 
 
 @dataclass
