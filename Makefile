@@ -5,15 +5,18 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test lint docs bench clean distclean
+.PHONY: run test coverage lint docs bench clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
 	@$(BIN)/rflaf demo
 
 test: lint
-	$(BIN)/pytest --cov -n auto
+	$(BIN)/pytest -n auto
 	@$(MAKE) --no-print-directory docs
+
+coverage: $(VENV)/.test
+	$(BIN)/pytest --cov -n auto
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -212,7 +212,7 @@ def seconds_to_import(name: str) -> float:
     return perf_counter() - started
 
 
-def import_ratio(n_runs: int = 5) -> float:
+def import_ratio(n_runs: int = 3) -> float:
     """Median time to import this package over that of scikit-learn's linear models, measured in turn."""
     pairs = [(seconds_to_import("rflaf"), seconds_to_import("sklearn.linear_model")) for _ in range(n_runs)]
     ours, theirs = (statistics.median(times) for times in zip(*pairs, strict=True))
