@@ -24,7 +24,11 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_sample_weight_equivalence_on_dense_data,
+    check_sample_weight_equivalence_on_sparse_data,
+    parametrize_with_checks,
+)
 
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor, refine, training
 from rflaf.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
@@ -112,6 +116,13 @@ def few_epochs(monkeypatch, no_rivals):
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
+)
+def test_weights_are_repeated_rows_to_the_last_digits_for_the_defaults_too(check):
+    check("RFLAFClassifier", RFLAFClassifier())
 
 
 def test_it_is_a_classifier_of_one_output():

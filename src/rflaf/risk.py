@@ -37,7 +37,7 @@ _LEAST_SHARE = 1e-4  # of the mean curvature, that rows are taken to have
 _STALLED = 40  # steps without a smaller gradient or a lower objective
 _LONGEST = 10.0  # step, of where one stands
 _FEW_ROWS = 1000  # that are cheap to solve far beyond what is asked
-_FAR_BEYOND = 1e-6
+_FAR_BEYOND = 1e-8
 _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
@@ -351,6 +351,7 @@ class _Whitened:
     ridge: float
     curvature: float
     factor: RidgeFactor
+    rounding: float  # of the objective: that of its value for the constant answer, which outputs far from it have too
     n_passes: int = 0
 
     def unpack(self, x: Array) -> tuple[Array, Array]:
@@ -381,7 +382,7 @@ class _Whitened:
     def again(self, x: Array) -> _Whitened:
         """The problem in coordinates that are round where it stands, at ``x``."""
         curvature, factor = self.risk.whiten_at(*self.unpack(x), self.ridge)
-        return _Whitened(self.risk, self.ridge, curvature, factor, self.n_passes)
+        return replace(self, curvature=curvature, factor=factor)
 
     def newton_step(self, x: Array, slope: Array) -> Array:
         """Minus the inverse Hessian times ``slope``, for one output: the features' products weighted by curvature."""
@@ -440,12 +441,12 @@ def minimise_risk(
     """
     m, n_outputs = risk.system.G.shape[0], risk.n_outputs
     nothing = np.zeros((m, n_outputs)), base * risk.intercept
-    problem = _Whitened(risk, ridge, *(whitening or whiten(risk, ridge, base)))
     value, *slopes, _ = risk.at_constant(base)
-    rounding = 10 * risk.system.precision * min(1.0, abs(value))
+    rounding = 10 * risk.system.precision
+    problem = _Whitened(risk, ridge, *(whitening or whiten(risk, ridge, base)), rounding * abs(value))
 
     def limit() -> float:
-        return max(tol * float(np.linalg.norm(problem.whitened(*slopes))), rounding)
+        return max(tol * float(np.linalg.norm(problem.whitened(*slopes))), rounding * min(1.0, abs(value)))
 
     x, reason = problem.pack(*(start or nothing)), StopReason.ITERATIONS
     if n_outputs == 1 and m <= _NEWTON_FEATURES and risk.loss.curved_everywhere:
@@ -472,7 +473,7 @@ def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple
     Here a step may seem to rise by as much as rounding does.
     """
     value, slope = problem.objective(x)
-    rounding = 10 * problem.risk.system.precision * abs(value)
+    rounding = problem.rounding
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_PAIRS)
     least, lowest, since = np.inf, np.inf, 0
     for _ in range(max_iter):
@@ -520,7 +521,7 @@ def _inverse_times(slope: Array, pairs: deque[tuple[Array, Array, float]]) -> Ar
 def _newton(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
     """Newton's method with halved steps until the gradient is below ``limit``; one output."""
     value, slope = problem.objective(x)
-    rounding = 10 * problem.risk.system.precision * abs(value)
+    rounding = problem.rounding
     for _ in range(max_iter):
         if np.linalg.norm(slope) <= limit:
             return x, StopReason.GRADIENT
