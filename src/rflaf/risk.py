@@ -201,13 +201,12 @@ class Risk:
         memory: int | None = None,
     ) -> Risk:
         """Of a loss on the features of rows, which are kept where they fit in ``memory`` bytes."""
-        equations = sum_equations(source, features, executor).scale(importance)
         made = MadeRows(source, features, importance)
-        rows: Rows = made
         if made.size <= (_KEPT_MEMORY if memory is None else memory):
             make = made.make
-            rows = KeptRows(executor.map(source, lambda block: make(block, Scratch())))
-        return cls(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
+            return cls.of_blocks(executor.map(source, lambda block: make(block, Scratch())), loss, intercept, executor)
+        equations = sum_equations(source, features, executor).scale(importance)
+        return cls(made, loss, equations.system(intercept), equations.weight, intercept, executor)
 
     @classmethod
     def of_blocks(cls, kept: Items[Block], loss: Loss, intercept: bool, executor: Executor) -> Risk:
@@ -557,7 +556,7 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     if not parts:
         return float(ridges[0])
     tol = tolerance(risk, _PATH_TOLERANCE)
-    errors = np.full(ridges.size, np.inf)
+    errors = np.full(ridges.size, np.nan)  # of those tried
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
 
     def loss_at(i: int) -> float:
@@ -567,18 +566,16 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
             solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[part], whitening)
             starts[part] = solution.v, solution.intercept
             loss += held_out.totals(solution.v, solution.intercept).loss
-        return loss
+        return loss if np.isfinite(loss) else np.inf
 
+    best = ridges.size // 2
+    errors[best] = loss_at(best)
     for stride in _STRIDES:
-        best = int(np.argmin(errors)) if np.isfinite(errors).any() else ridges.size // 2
-        todo = [best, best + stride, best - stride]
-        while todo:
-            i = todo.pop(0)
-            if 0 <= i < ridges.size and np.isinf(errors[i]):
+        while todo := [i for i in (best + stride, best - stride) if 0 <= i < ridges.size and np.isnan(errors[i])]:
+            for i in todo:
                 errors[i] = loss_at(i)
-                if errors[i] <= errors.min():
-                    todo += [i + stride, i - stride]
-    return float(ridges[np.argmax(errors <= errors.min() * (1 + _AS_GOOD))])
+            best = int(np.nanargmin(errors))
+    return float(ridges[np.argmax(errors <= errors[best] * (1 + _AS_GOOD))])
 
 
 def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
