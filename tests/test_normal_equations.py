@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from rflaf.normal_equations import NormalEquations, Remedy, RidgeFactor, RidgeSolution
+from rflaf.normal_equations import NormalEquations, Remedy, RidgeFactor, RidgeSolution, walk_downhill
 
 RIDGES = np.array([1e-6, 1e-3, 0.1, 3.0])
 
@@ -481,3 +481,30 @@ def test_no_system_fails(n_rows, n_components, exponents, ridge, intercept, dtyp
     system = equations_of(Z, rng.standard_normal((n_rows, 1)), dtype=dtype).system(intercept)
     assert_usable(system.factor(ridge), Z)
     assert np.isfinite(system.spectrum.best_ridge())
+
+
+@each_intercept
+def test_rows_taken_out_again_and_judged_by_their_sums(intercept):
+    rng = np.random.default_rng(0)
+    Z, y = rng.standard_normal((60, 4)), rng.standard_normal((60, 2))
+    kept = equations_of(Z, y) - equations_of(Z[40:], y[40:])
+    expected = equations_of(Z[:40], y[:40])
+    np.testing.assert_allclose(kept.moments, expected.moments, atol=1e-12)
+    assert kept.n_rows == expected.n_rows
+    solution = kept.system(intercept).solve(0.1)
+    off = y[40:] - solution.intercept - Z[40:] @ solution.v
+    error = equations_of(Z[40:], y[40:]).error(solution.v, solution.intercept)
+    assert error == pytest.approx(np.mean(np.sum(off**2, axis=1)), rel=1e-10)
+
+
+@given(size=st.integers(1, 40), bottom=st.floats(0, 40))
+def test_a_walk_downhill_ends_at_the_lowest_of_a_valley(size, bottom):
+    errors = walk_downhill(size, lambda places: [abs(i - bottom) for i in places])
+    valley = np.abs(np.arange(size) - bottom)
+    assert valley[np.nanargmin(errors)] == valley.min()
+
+
+def test_a_walk_downhill_takes_what_is_not_finite_for_the_worst():
+    errors = walk_downhill(9, lambda places: [np.nan if i > 4 else np.inf if i == 0 else float(i) for i in places])
+    assert np.nanargmin(errors) == 1
+    assert np.isinf(errors[[0, 7]]).all()

@@ -39,7 +39,7 @@ def equations_of(Z, y, weight=None) -> NormalEquations:
 
 
 def from_features(Z, y, weight, n_components: int, ridge: float, intercept: bool) -> Selection:
-    return select_from(feature_pool(Z.copy(), y, weight, intercept), n_components, ridge, intercept)
+    return select_from(feature_pool(Z.copy(), y, weight, intercept, ThreadExecutor(1)), n_components, ridge, intercept)
 
 
 def assert_same_path(one: Selection, other: Selection) -> None:
@@ -92,7 +92,7 @@ def test_a_pool_holds_weighted_means_over_its_rows(intercept, weighted):
     rng = np.random.default_rng(1)
     Z, y = some_pool(30, 5, 2, rng)
     weight = rng.exponential(size=30) if weighted else None
-    pool = feature_pool(Z.copy(), y, weight, intercept)
+    pool = feature_pool(Z.copy(), y, weight, intercept, ThreadExecutor(1))
     share = np.full(30, 1 / 30) if weight is None else weight / weight.sum()
     z_mean, y_mean = (Z @ share, share @ y) if intercept else (np.zeros(5), np.zeros(2))
     Z, y = Z - z_mean[:, None], y - y_mean

@@ -11,12 +11,13 @@ import scipy.sparse as sp
 from settings import PAPER
 from sklearn.linear_model import Ridge
 
-from rflaf import RFLAFRegressor
+from rflaf import RFLAFRegressor, final_fit
 from rflaf.bases import Basis, BSplineBasis, Pieces, RBFBasis, fit_function
 from rflaf.bilinear import Search
 from rflaf.blocks import ArraySource, array_source
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.executors import ThreadExecutor
+from rflaf.folds import folds_of
 from rflaf.outcomes import StopReason
 from rflaf.specification import FitSpec
 from rflaf.training import LEAST_REFINED_ROWS, FitResult, train
@@ -211,6 +212,53 @@ def test_an_alpha_that_is_chosen_has_the_lowest_leave_one_out_error(intercept):
 
     found = result.terms.ridge
     assert leave_one_out(found) <= min(leave_one_out(found * step) for step in (0.1, 0.3, 3.2, 10))
+
+
+@pytest.fixture
+def held_out_ridges(monkeypatch):
+    """Ridges are chosen on rows held out even for few unknowns and few rows."""
+    monkeypatch.setattr(final_fit, "_FEW_UNKNOWNS", 10)
+    monkeypatch.setattr(final_fit, "_FEW_ROWS", 100)
+
+
+@each_intercept
+@pytest.mark.usefixtures("held_out_ridges")
+def test_with_many_unknowns_alpha_has_the_lowest_error_on_rows_held_out_by_content(intercept):
+    X, y = some_rows(300)
+    result = fit(X, y, replace(PLAIN, alpha=None, intercept=intercept))
+    Z, held_out = result.model.features(X), folds_of(X, 5) == 0
+
+    def error(ridge: float) -> float:
+        model = Ridge(ridge * np.count_nonzero(~held_out), fit_intercept=intercept)
+        return float(np.mean((model.fit(Z[~held_out], y[~held_out]).predict(Z[held_out]) - y[held_out].ravel()) ** 2))
+
+    found = result.terms.ridge
+    assert error(found) <= min(error(found * step) for step in (0.1, 0.3, 3.2, 10))
+
+
+@pytest.mark.usefixtures("held_out_ridges")
+def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
+    X, y = some_rows(200)
+    copies = np.random.default_rng(1).integers(1, 4, 200)
+    spec = replace(PLAIN, alpha=None)
+    one = fit(X, y, spec, weight=copies.astype(float))
+    assert fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0), spec).alpha == pytest.approx(one.alpha)
+    with ThreadExecutor(1) as executor:
+        source = ArraySource(X, y, copies.astype(float), block_rows=17)
+        assert train(source, spec, np.random.default_rng(0), executor).alpha == pytest.approx(one.alpha)
+
+
+@pytest.mark.usefixtures("held_out_ridges")
+def test_of_many_rows_a_sample_is_held_out(monkeypatch):
+    monkeypatch.setattr(final_fit, "_JUDGED_ROWS", 50)
+    X, y = some_rows(400)
+    assert fit(X, y, replace(PLAIN, alpha=None)).alpha > 0
+
+
+@pytest.mark.usefixtures("held_out_ridges")
+def test_rows_that_are_all_the_same_leave_none_to_hold_out():
+    X = np.ones((300, 3))
+    assert np.isfinite(fit(X, X[:, :1], replace(PLAIN, alpha=None)).model.decision(X)).all()
 
 
 def test_a_bandwidth_that_is_chosen_gives_projections_unit_spread():

@@ -133,7 +133,8 @@ def _choosing(spec: FitSpec, table: TableSize, sums: int, targets: int) -> Stage
     if not spec.lazy:
         return Stage("the pool", _COPIES * sums + rows)
     features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * spec.most_components
-    return Stage("the pool", features + rows, 0, 0, 24 * spec.n_pool)  # three copies of projections, for their spread
+    # A worker has a block of features; projections are there three times, for their spread.
+    return Stage("the pool", features + rows, 0, table.itemsize * spec.n_pool, 24 * spec.n_pool)
 
 
 def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:

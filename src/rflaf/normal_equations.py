@@ -11,6 +11,7 @@ was needed is part of the answer.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -26,6 +27,7 @@ _RIDGES_A_DECADE = 2
 _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
 _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
+_STRIDES = (3, 1)  # of a walk over a grid
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
@@ -76,6 +78,10 @@ class NormalEquations:
         self.precision = max(self.precision, other.precision)
         return self
 
+    def __sub__(self, other: NormalEquations) -> NormalEquations:
+        """The equations without rows that are among them."""
+        return replace(self, moments=self.moments - other.moments, n_rows=self.n_rows - other.n_rows)
+
     @property
     def n_components(self) -> int:
         return int(self.moments.shape[0]) - 1 - self.n_outputs
@@ -90,6 +96,11 @@ class NormalEquations:
         """Mean square of a feature over rows and components."""
         diagonal = np.diagonal(self.moments)[: self.n_components]
         return float(diagonal.mean() / self.weight)
+
+    def error(self, v: Array, intercept: Array) -> float:
+        """Mean of |y - b - z.v|^2 over the rows, for ``v`` (n_components, n_outputs) and ``intercept`` (n_outputs,)."""
+        u = np.vstack([-v, -intercept[None], np.eye(self.n_outputs)])
+        return max(float(np.einsum("io,io->", u, self.moments @ u)) / self.weight, 0.0)
 
     def take(self, components: Array) -> NormalEquations:
         """The equations of some of the components only, in the order given."""
@@ -347,6 +358,27 @@ class RidgeSolution:
         """
         residual = y - self.intercept - z.T @ self.v
         return residual / (1 - self.factor.hat_diagonal(z))[:, None]
+
+
+def walk_downhill(size: int, errors_at: Callable[[list[int]], Sequence[float]]) -> Array:
+    """Errors at 0 to size - 1, (size,), NaN where none was asked for: from the middle the walk goes where they fall.
+
+    >>> walk_downhill(8, lambda places: [abs(i - 2.5) for i in places])
+    array([nan, 1.5, 0.5, 0.5, 1.5, nan, nan, 4.5])
+    """
+    errors, best, todo = np.full(size, np.nan), size // 2, [size // 2]
+    for stride in _STRIDES:
+        todo = todo or _untried(errors, best, stride)
+        while todo:
+            found = np.array(errors_at(todo), dtype=np.float64)
+            errors[todo] = np.where(np.isfinite(found), found, np.inf)
+            best = int(np.nanargmin(errors))
+            todo = _untried(errors, best, stride)
+    return errors
+
+
+def _untried(errors: Array, place: int, stride: int) -> list[int]:
+    return [i for i in (place + stride, place - stride) if 0 <= i < errors.size and np.isnan(errors[i])]
 
 
 def _root_of_pseudo_inverse(A: Array, precision: float) -> Array:

@@ -111,7 +111,7 @@ def select_pool(
         if spec.memory is not None:  # the least are planned for
             n_rows = _LEAST_GREEDY_ROWS + spec.memory // row_bytes
         n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
-        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept)
+        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
         ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
         selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
     return selection.at_least_one()
@@ -173,15 +173,18 @@ def _spreads(sample: BlockSource, directions: Directions) -> Array:
     return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
 
 
-def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool) -> FeaturePool:
+def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
     """The features of a sample of rows."""
-    Z = np.empty((features.n_components, sample.n_samples), features.dtype)
     blocks = [sample[i] for i in range(len(sample))]
-    first = 0
-    for block in blocks:
-        last = first + block.n_rows
-        Z[:, first:last] = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
-        first = last
+    ends = np.cumsum([block.n_rows for block in blocks])
+    Z = np.empty((features.n_components, ends[-1]), features.dtype)
+
+    def fill(index: int) -> None:
+        block = blocks[index]
+        made = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
+        Z[:, ends[index] - block.n_rows : ends[index]] = made
+
+    executor.map(range(len(blocks)), fill)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks]).astype(np.float64)
-    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept)
+    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept, executor)

@@ -24,7 +24,7 @@ from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
 from .folds import folds_of
 from .losses import Loss
-from .normal_equations import NormalEquations, RidgeFactor, RidgeSystem
+from .normal_equations import NormalEquations, RidgeFactor, RidgeSystem, walk_downhill
 from .outcomes import StopReason
 
 Array = NDArray[Any]
@@ -43,7 +43,6 @@ _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
 _FOLDS, _ROWS_FOR_ONE_FOLD = 5, 2000  # with more rows than that one fold is enough to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
-_STRIDES = (3, 1)  # ridges are walked downhill in steps of as many of the grid
 _AS_GOOD = 1e-6  # so much more loss is rounding, and the stiffest of those is taken
 
 
@@ -548,7 +547,7 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     ``source`` are the rows of the problem.
 
     Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
-    in turn. From the middle of the grid the walk goes where the loss falls, each solution the start of the next.
+    in turn. Each solution is the start of the next.
     """
     folds, weights = _fold_weights(risk, source)
     parts = [_split(risk, folds, weights, fold) for fold in range(_FOLDS) if 0 < weights[fold] < weights.sum()]
@@ -556,7 +555,6 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     if not parts:
         return float(ridges[0])
     tol = tolerance(risk, _PATH_TOLERANCE)
-    errors = np.full(ridges.size, np.nan)  # of those tried
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
 
     def loss_at(i: int) -> float:
@@ -566,16 +564,10 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
             solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[part], whitening)
             starts[part] = solution.v, solution.intercept
             loss += held_out.totals(solution.v, solution.intercept).loss
-        return loss if np.isfinite(loss) else np.inf
+        return loss
 
-    best = ridges.size // 2
-    errors[best] = loss_at(best)
-    for stride in _STRIDES:
-        while todo := [i for i in (best + stride, best - stride) if 0 <= i < ridges.size and np.isnan(errors[i])]:
-            for i in todo:
-                errors[i] = loss_at(i)
-            best = int(np.nanargmin(errors))
-    return float(ridges[np.argmax(errors <= errors[best] * (1 + _AS_GOOD))])
+    errors = walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])
+    return float(ridges[np.argmax(errors <= np.nanmin(errors) * (1 + _AS_GOOD))])
 
 
 def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:

@@ -40,8 +40,11 @@ class ColumnMoments:
             return cls(total, *_sparse_moments(rows, w, total))
         dense = np.asarray(rows, np.float64)
         mean = w @ dense / total
-        mean += w @ (dense - mean) / total  # a constant column has its own value for a mean
-        return cls(total, mean, w @ (dense - mean) ** 2)
+        centred = dense - mean
+        rest = w @ centred / total
+        centred -= rest
+        np.square(centred, out=centred)
+        return cls(total, mean + rest, w @ centred)
 
     def __iadd__(self, other: ColumnMoments) -> Self:
         total = self.weight + other.weight

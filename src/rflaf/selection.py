@@ -20,10 +20,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .normal_equations import NormalEquations, RidgeSystem
+from .executors import Executor
+from .normal_equations import NormalEquations
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
+_PART = 512  # components of a pool that are multiplied at once
 _ROUNDINGS = 100.0  # of the precision of the sums: likewise
 
 
@@ -103,6 +105,7 @@ class FeaturePool:
     y_square: Array
     z_mean: Array
     count: float
+    executor: Executor
 
     @property
     def precision(self) -> float:
@@ -113,10 +116,11 @@ class FeaturePool:
         return np.einsum("jr,jr->j", self.Z, self.Z, dtype=np.float64)
 
     def column(self, j: int) -> Array:
-        return (self.Z @ self.Z[j]).astype(np.float64)
+        parts = [slice(first, first + _PART) for first in range(0, len(self.Z), _PART)]
+        return np.concatenate(self.executor.map(parts, lambda part: self.Z[part] @ self.Z[j])).astype(np.float64)
 
 
-def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool) -> FeaturePool:
+def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool, executor: Executor) -> FeaturePool:
     """The pool of features ``Z`` (pool_size, n_rows), which is overwritten, and targets ``y`` (n_rows, n_outputs)."""
     w = np.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
     share = w / w.sum()
@@ -127,7 +131,7 @@ def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool) -> F
     Z *= root.astype(Z.dtype)
     c = (Z @ (root[:, None] * y).astype(Z.dtype)).astype(np.float64)
     whole = bool(np.all(w == np.floor(w)))  # weights are counts of repeated rows
-    return FeaturePool(Z, c, share @ y**2, z_mean, float(w.sum() if whole else np.count_nonzero(w)))
+    return FeaturePool(Z, c, share @ y**2, z_mean, float(w.sum() if whole else np.count_nonzero(w)), executor)
 
 
 def select_greedily(
@@ -198,21 +202,15 @@ def nested_errors(kept: NormalEquations, held_out: NormalEquations, widths: Arra
 
     Both sides are sums over rows. The ridge of each width is the one of lowest error on the rows held out.
     """
-    tail = np.arange(kept.n_components, kept.moments.shape[0])
 
     def error(width: int) -> float:
-        rows = np.concatenate([np.arange(width), tail])
-        M = held_out.moments[np.ix_(rows, rows)] / held_out.weight
-        system = kept.take(np.arange(width)).system(intercept)
-        return min(_mean_square(M, system, system.spectrum.solve(ridge)) for ridge in system.ridges())
+        first = np.arange(width)
+        there, system = held_out.take(first), kept.take(first).system(intercept)
+        return min(
+            there.error(v, system.y_mean - system.z_mean @ v) for v in map(system.spectrum.solve, system.ridges())
+        )
 
     return WidthPath(np.asarray(widths), np.array([error(int(width)) for width in widths]))
-
-
-def _mean_square(M: Array, system: RidgeSystem, v: Array) -> float:
-    """Mean of |y - b - z.v|^2, which is u' M u with u = (-v, -b, 1) and M the mean moments of rows [z | 1 | y]."""
-    u = np.vstack([-v, system.z_mean @ v - system.y_mean, np.eye(v.shape[1])])
-    return max(float(np.einsum("io,io->", u, M @ u)), 0.0)
 
 
 def _gcv(errors: Array, count: float, intercept: bool) -> Array:
