@@ -46,7 +46,7 @@ LAYERS = (
     ("report.scores",),
     ("report.sections", "report.page"),
     ("report",),
-    ("demo", "study", "study.splines", "study.optimisers", "study.kernels"),
+    ("demo", "study", "study.splines", "study.optimisers", "study.kernels", "study.documents"),
     ("study.protocols", "study.lemmas"),
     ("study.experiments", "study.runner", "study.summaries", "study.orders", "study.gains"),
     ("study.figures", "study.evidence"),
