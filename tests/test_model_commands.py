@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
+from commands import output, refusal
 from settings import CONVEX
 from sklearn.model_selection import train_test_split
 
@@ -54,24 +55,6 @@ def folder(tmp_path_factory):
         arguments = ["fit", f"{folder}/{data}.csv", "--target", target, "--out", f"{folder}/{data}.rflaf", *QUICK]
         assert cli.run(arguments) == 0
     return folder
-
-
-def output(capsys, *arguments):
-    """What a command prints, which it must do without a word beside it."""
-    assert cli.run([str(argument) for argument in arguments]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return captured.out
-
-
-def refusal(capsys, *arguments):
-    """The one line of a command that says no."""
-    assert cli.run([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
-    assert captured.err.startswith("rflaf: ")
-    return captured.err
 
 
 def test_fit_says_what_it_does_and_writes_a_model(folder, tmp_path, capsys):
