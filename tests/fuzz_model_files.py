@@ -28,6 +28,7 @@ from safetensors.numpy import save as pack
 import rflaf
 from rflaf import bases, persistence
 from rflaf.errors import UnreadableModelFile
+from rflaf.persistence import envelope
 from rflaf.table_model import TableModel, fit_table
 from rflaf.tables import TableEncoding
 
@@ -97,7 +98,7 @@ def joined(header: bytes, body: bytes) -> bytes:
 def forged(header: dict, arrays: dict[str, np.ndarray]) -> bytes:
     """A file whose checksum is right."""
     text = json.dumps(header)
-    return pack(arrays, {"rflaf": text, "sha256": persistence._digest(text, arrays)})
+    return pack(arrays, {"rflaf": text, "sha256": envelope.digest_of(text, arrays)})
 
 
 def parts(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
@@ -174,7 +175,7 @@ def json_bomb(data: bytes, rng: np.random.Generator) -> bytes:
     text = json.dumps(header)
     key = f'"{list(header)[rng.integers(len(header))]}": '
     text = text.replace(key, f"{key}{bomb}, " + '"rest": ', 1)
-    return pack(arrays, {"rflaf": text, "sha256": persistence._digest(text, arrays)})
+    return pack(arrays, {"rflaf": text, "sha256": envelope.digest_of(text, arrays)})
 
 
 def archive_bomb(data: bytes, rng: np.random.Generator) -> bytes:

@@ -163,7 +163,7 @@ def test_columns_may_be_reordered_and_others_added_but_not_missing(folder, tmp_p
 
 
 def test_inspect_tells_what_is_in_a_file_and_runs_nothing(folder, capsys, monkeypatch):
-    monkeypatch.setattr("rflaf.persistence._build", lambda *parts: 1 / 0)
+    monkeypatch.setattr("rflaf.persistence.build", lambda *parts: 1 / 0)
     printed = output(capsys, "inspect", folder / "dear.rflaf")
     assert "RFLAFClassifier of rflaf" in printed
     assert "classification of 'dear'" in printed
