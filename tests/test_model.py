@@ -229,6 +229,18 @@ def test_rows_near_zero_or_in_double_precision_are_taken_as_they_are(columns):
     assert moved(model, np.full(4, 1e6), np.ones(4)).feature_map(np.float64).centre is None
 
 
+def test_a_centre_beyond_single_precision_is_not_taken():
+    model = moved(some_model(), np.full(4, 1e63), np.full(4, 1e60))
+    X = some_inputs().astype(np.float32)
+    np.testing.assert_allclose(model.decision(X), model.decision(X.astype(np.float64)), rtol=1e-5)
+
+
+def test_without_any_column_there_is_no_centre():
+    model = some_model()
+    far = replace(model.directions, W=np.zeros((4, 10)), offset=np.full(10, 1e4))
+    assert replace(model, directions=far).feature_map(np.float32).centre is None
+
+
 # The gradient
 
 
