@@ -8,6 +8,8 @@ from threadpoolctl import threadpool_limits
 
 from rflaf import specification
 
+pytest.register_assert_rewrite("commands", "refusals")
+
 
 @pytest.fixture(scope="module")
 def easy():

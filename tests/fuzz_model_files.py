@@ -22,12 +22,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as parquet
 from safetensors.numpy import save as pack
 
 import rflaf
 from rflaf import bases, persistence
 from rflaf.errors import UnreadableModelFile
+from rflaf.persistence import envelope
 from rflaf.table_model import TableModel, fit_table
+from rflaf.tables import TableEncoding
 
 MOST_MEGABYTES = 200
 FORBIDDEN = {"exec", "compile", "import", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen",
@@ -36,7 +39,7 @@ Mutation = Callable[[bytes, np.random.Generator], bytes]
 
 
 def seeds() -> list[bytes]:
-    """Small files of every kind of model."""
+    """Small files of every kind of model, with and without the encoding of a table that has gaps."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((220, 3))
     y = np.abs(X[:, 0]) + X[:, 1]
@@ -49,7 +52,22 @@ def seeds() -> list[bytes]:
             "y": y,
         }
     )
+    gaps = {
+        "x": [None if i % 9 == 0 else value for i, value in enumerate(X[:, 0])],
+        "side": rng.choice(["left", "right"], 220),
+        "at": [None if i % 7 == 0 else f"2024-03-{1 + i % 28:02d} 1{i % 9}:30" for i in range(220)],
+        "always": ["same"] * 220,
+    }
+    mixed = pa.table({name: table[name] for name in ("level", "y")} | gaps | {"label": labels})
     weights = {"a": 1.0, "b": 2.0, "c": 1.0}
+    narrow = {"n_components": 3, "directions": "random", "random_state": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        parquet.write_table(mixed, path)
+        from_file = [
+            rflaf.RFLAFRegressor(**narrow).fit(path, "y"),
+            rflaf.RFLAFClassifier(**narrow).fit(path, "label"),
+        ]
     models = [
         rflaf.RFLAFRegressor(4, curves=True, random_state=0).fit(X, y),
         rflaf.RFLAFRegressor.paper(4, pool_size=8, random_state=0).fit(X, y),
@@ -58,6 +76,7 @@ def seeds() -> list[bytes]:
         rflaf.RFLAFClassifier(3, directions="random", class_weight=weights, random_state=0)
         .partial_fit(X, labels, list("abc")),
         fit_table(table, "y", parameters={"n_components": 3, "directions": "random"}).model,
+        *from_file,
     ]  # fmt: skip
     files = []
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +98,7 @@ def joined(header: bytes, body: bytes) -> bytes:
 def forged(header: dict, arrays: dict[str, np.ndarray]) -> bytes:
     """A file whose checksum is right."""
     text = json.dumps(header)
-    return pack(arrays, {"rflaf": text, "sha256": persistence._digest(text, arrays)})
+    return pack(arrays, {"rflaf": text, "sha256": envelope.digest_of(text, arrays)})
 
 
 def parts(data: bytes) -> tuple[dict, dict[str, np.ndarray]]:
@@ -156,7 +175,7 @@ def json_bomb(data: bytes, rng: np.random.Generator) -> bytes:
     text = json.dumps(header)
     key = f'"{list(header)[rng.integers(len(header))]}": '
     text = text.replace(key, f"{key}{bomb}, " + '"rest": ', 1)
-    return pack(arrays, {"rflaf": text, "sha256": persistence._digest(text, arrays)})
+    return pack(arrays, {"rflaf": text, "sha256": envelope.digest_of(text, arrays)})
 
 
 def archive_bomb(data: bytes, rng: np.random.Generator) -> bytes:
@@ -235,14 +254,23 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
+def nothing_in(encoding: TableEncoding) -> pa.Table:
+    """Two rows without a value."""
+    return pa.table({name: pa.nulls(2, pa.string()) for name in encoding.column_names})
+
+
 def predicts(model) -> None:
     """A model that was read must do its work."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         if isinstance(model, TableModel):
-            rows = pa.table({name: pa.nulls(2, pa.string()) for name in model.encoding.column_names})
-            assert model.predict(rows).shape[0] == 2
+            assert model.predict(nothing_in(model.encoding)).shape[0] == 2
             return
+        if model.table_encoding_ is not None:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "rows.parquet"
+                parquet.write_table(nothing_in(model.table_encoding_), path)
+                assert model.predict(path).shape[0] == 2
         X = np.linspace(-1, 1, 3 * model.n_features_in_).reshape(3, -1)
         assert (model.predict(X) if hasattr(model, "predict") else model.transform(X)).shape[0] == 3
         model.model_.decision(X.astype(np.float32))

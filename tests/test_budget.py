@@ -79,8 +79,8 @@ def test_without_a_budget_blocks_have_2048_rows():
 # Measured
 
 rng = np.random.default_rng(0)
-ROWS = rng.standard_normal((12_000, 12))
-TARGET = np.sin(2 * ROWS[:, 0]) + ROWS[:, 1] ** 2 + 0.1 * rng.standard_normal(12_000)
+ROWS = rng.standard_normal((5000, 12))
+TARGET = np.sin(2 * ROWS[:, 0]) + ROWS[:, 1] ** 2 + 0.1 * rng.standard_normal(5000)
 RANDOM = {"directions": "random"}
 FITS = {
     "shared": (RFLAFRegressor(60, activation="shared", **RANDOM), TARGET),
@@ -100,7 +100,7 @@ FITS = {
 def test_a_fit_allocates_no_more_than_its_budget(name):
     model, y = FITS[name]
     model.set_params(n_jobs=2, random_state=0, max_iter=20, memory="auto")
-    model.fit(ROWS[:4000], y[:4000])  # compiles
+    model.fit(ROWS[:1000], y[:1000])  # compiles
     with pytest.raises(MemoryBudgetError) as refusal:
         model.set_params(memory=1).fit(ROWS, y)
     least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])

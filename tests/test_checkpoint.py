@@ -73,8 +73,15 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
     assert not journal.keep("key", io.BytesIO(), 1.0)
     assert not journal.keep("key", np.array([object()]), 1.0)
     for name in ("os:system", "rflaf.checkpoint:Journal", "rflaf.checkpoint:os.system", "rflaf.nothing:X"):
-        with pytest.raises((InvalidParameterError, ModuleNotFoundError)):
+        with pytest.raises(InvalidParameterError, match="results of this package only"):
             checkpoint._unpack({"data": name, "fields": {}}, {})
+
+
+def test_no_module_is_imported_because_a_record_names_it(monkeypatch):
+    monkeypatch.delitem(sys.modules, "rflaf.study.lemmas", raising=False)
+    with pytest.raises(InvalidParameterError, match="results of this package only"):
+        checkpoint._unpack({"data": "rflaf.study.lemmas:LemmaCount", "fields": {}}, {})
+    assert "rflaf.study.lemmas" not in sys.modules
 
 
 def test_a_record_cut_short_is_dropped_and_written_over(tmp_path):

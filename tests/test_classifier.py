@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refusal
 from scipy.special import expit
 from settings import CONVEX, PAPER
 from sklearn.base import clone, is_classifier
@@ -814,19 +815,6 @@ def test_columns_that_are_all_constant_leave_the_shares_of_the_classes(n_rows, r
 
 
 # What is refused
-
-
-def refusal(kind, estimators, call):
-    """The error of a call, after checking that it leaves every one of the estimators exactly as it was."""
-    for estimator in estimators:
-        before, bytes_before = dict(vars(estimator)), pickle.dumps(estimator)
-        with pytest.raises(kind) as caught:
-            call(estimator)
-        after = vars(estimator)
-        assert list(after) == list(before)
-        assert all(after[name] is before[name] for name in before)
-        assert pickle.dumps(estimator) == bytes_before
-    return caught.value
 
 
 def fit_refusal(three, y=RINGS, X=ROWS, sample_weight=None, kind=ValueError, **parameters):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -500,11 +501,15 @@ def test_a_vector_has_32_bytes(dtype, expected):
 
 @each_dtype
 @pytest.mark.parametrize("make", [sp.csr_array, sp.csr_matrix])
-def test_features_of_sparse_rows_equal_those_of_dense_rows(dtype, make):
+@pytest.mark.parametrize("centre", [np.zeros(6), np.arange(6)])
+def test_features_of_sparse_rows_equal_those_of_dense_rows(dtype, make, centre):
     rng = np.random.default_rng(0)
     feature_map = exact_map(6, 9, 9, 14, dtype, rng)
     X = whole_numbers(37, 6, dtype) * (rng.random((37, 6)) < 0.4).astype(dtype)
-    expected = activate_reference(feature_map.W.T @ X.T + feature_map.offset[:, None], feature_map.table)
+    u = feature_map.W.T @ (X - centre).T + feature_map.offset[:, None]
+    expected = activate_reference(u.astype(dtype), feature_map.table)
+    if centre.any():
+        feature_map = replace(feature_map, centre=centre.astype(dtype))
     for rows in (X, make(X)):
         np.testing.assert_array_equal(feature_map.features(rows, np.empty((9, 37), dtype)), expected)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import rflaf.model
 from rflaf.bases import BSplineBasis, RBFBasis
+from rflaf.curves import ColumnCurves, Knots, place_knots
 from rflaf.model import Activation, RandomFeatureModel
 from rflaf.spectral import Directions
 
@@ -158,6 +160,85 @@ def test_the_model_is_bounded_far_away(basis, dtype, shared):
 def test_an_rbf_model_far_away_is_its_intercept():
     model = some_model(BASES[2])
     np.testing.assert_allclose(model.decision(1e9 * some_inputs()), np.tile(model.intercept, (50, 1)), atol=1e-8)
+
+
+# Columns far from zero
+
+
+def moved(model: RandomFeatureModel, centre, scale) -> RandomFeatureModel:
+    """The model of rows x * scale + centre."""
+    curves = model.curves
+    if curves is not None:
+        repeats = np.diff(curves.knots.start)
+        stretch, shift = (np.repeat(part[curves.knots.columns], repeats) for part in (scale, centre))
+        curves = replace(curves, knots=replace(curves.knots, nodes=curves.knots.nodes * stretch + shift))
+    return replace(model, directions=model.directions.fold(centre, scale), curves=curves)
+
+
+def bent(model: RandomFeatureModel, columns) -> RandomFeatureModel:
+    """The model with curves on some columns."""
+    rng = np.random.default_rng(0)
+    knots = place_knots(rng.standard_normal((300, model.n_features)))
+    kept = np.isin(knots.columns, columns)
+    nodes = np.concatenate([knots.of(curve) for curve in np.flatnonzero(kept)])
+    start = np.cumsum([0, *np.diff(knots.start)[kept]])
+    values = 0.3 * rng.standard_normal((nodes.size, model.n_components))
+    return replace(model, curves=ColumnCurves(Knots(knots.columns[kept], start, nodes), values))
+
+
+def spread_of_error(model: RandomFeatureModel, X) -> float:
+    """Largest difference of the decision in single precision from that in double, over the spread of the latter."""
+    expected = model.decision(X.astype(np.float64))
+    return float(np.max(np.abs(model.decision(X) - expected) / expected.std(axis=0)))
+
+
+CURVED = {"straight": None, "bent": [0, 1, 2, 3], "some bent": [0, 3], "others bent": [1, 2]}
+
+
+@pytest.mark.parametrize("columns", CURVED.values(), ids=CURVED)
+@each_basis
+def test_columns_far_from_zero_keep_their_digits_in_single_precision(basis, columns):
+    centre, scale = np.array([1e5, 0.0, -3e3, 7.0]), np.array([1.0, 1.0, 0.1, 1e-3])
+    model = some_model(basis, n_components=12, shared=False)
+    model = moved(model if columns is None else bent(model, columns), centre, scale)
+    X = (some_inputs(400) * scale + centre).astype(np.float32)
+    assert model.feature_map(np.float32).centre is not None
+    assert spread_of_error(model, X) < 2e-5
+    np.testing.assert_allclose(model.features(X), model.features(X.astype(np.float64)), atol=2e-5)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(0, 5), st.floats(-3, 3), st.integers(1, 4), st.integers(8, 20), seeds)
+def test_a_shift_of_any_size_costs_no_digits(shift, scale, n_features, n_components, seed):
+    """Of rows that single precision tells apart, by components enough to tell where they are."""
+    rng = np.random.default_rng(seed)
+    scales = 10 ** (scale * rng.uniform(0, 1, n_features))
+    centre = scales * rng.choice([-1, 1], n_features) * 10**shift
+    model = moved(some_model(n_features=n_features, n_components=n_components, seed=seed), centre, scales)
+    X = (some_inputs(60, n_features) * scales + centre).astype(np.float32)
+    error = np.abs(model.decision(X) - model.decision(X.astype(np.float64))).max(axis=0)
+    largest = model.directions.importance @ np.abs(model.v) * np.abs(model.activation.coefficients).max()
+    assert np.all(error <= 1e-4 * largest)
+
+
+@pytest.mark.parametrize("columns", CURVED.values(), ids=CURVED)
+def test_rows_near_zero_or_in_double_precision_are_taken_as_they_are(columns):
+    model = some_model() if columns is None else bent(some_model(), columns)
+    near = moved(model, np.full(4, 5.0), np.full(4, 2.0))
+    assert near.feature_map(np.float32).centre is None
+    assert moved(model, np.full(4, 1e6), np.ones(4)).feature_map(np.float64).centre is None
+
+
+def test_a_centre_beyond_single_precision_is_not_taken():
+    model = moved(some_model(), np.full(4, 1e63), np.full(4, 1e60))
+    X = some_inputs().astype(np.float32)
+    np.testing.assert_allclose(model.decision(X), model.decision(X.astype(np.float64)), rtol=1e-5)
+
+
+def test_without_any_column_there_is_no_centre():
+    model = some_model()
+    far = replace(model.directions, W=np.zeros((4, 10)), offset=np.full(10, 1e4))
+    assert replace(model, directions=far).feature_map(np.float32).centre is None
 
 
 # The gradient

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as parquet
 import pytest
+from commands import output, refusal
 from settings import CONVEX
 from sklearn.model_selection import train_test_split
 
@@ -54,24 +55,6 @@ def folder(tmp_path_factory):
         arguments = ["fit", f"{folder}/{data}.csv", "--target", target, "--out", f"{folder}/{data}.rflaf", *QUICK]
         assert cli.run(arguments) == 0
     return folder
-
-
-def output(capsys, *arguments):
-    """What a command prints, which it must do without a word beside it."""
-    assert cli.run([str(argument) for argument in arguments]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return captured.out
-
-
-def refusal(capsys, *arguments):
-    """The one line of a command that says no."""
-    assert cli.run([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
-    assert captured.err.startswith("rflaf: ")
-    return captured.err
 
 
 def test_fit_says_what_it_does_and_writes_a_model(folder, tmp_path, capsys):
@@ -180,7 +163,7 @@ def test_columns_may_be_reordered_and_others_added_but_not_missing(folder, tmp_p
 
 
 def test_inspect_tells_what_is_in_a_file_and_runs_nothing(folder, capsys, monkeypatch):
-    monkeypatch.setattr("rflaf.persistence._build", lambda *parts: 1 / 0)
+    monkeypatch.setattr("rflaf.persistence.build", lambda *parts: 1 / 0)
     printed = output(capsys, "inspect", folder / "dear.rflaf")
     assert "RFLAFClassifier of rflaf" in printed
     assert "classification of 'dear'" in printed

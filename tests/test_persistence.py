@@ -21,7 +21,7 @@ from rflaf import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor, Unr
 from rflaf.bases import BSplineBasis, RBFBasis
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.losses import Huber, Pinball, Squared
-from rflaf.persistence import describe_file, load, save
+from rflaf.persistence import describe_file, load, outputs, save
 from rflaf.spectral import StudentT
 from rflaf.table_model import TableModel, fit_table
 
@@ -193,7 +193,7 @@ def test_a_file_of_every_format_is_still_read(format_number):
 def test_files_appear_whole_or_not_at_all(fitted, tmp_path, monkeypatch):
     path = tmp_path / "model.rflaf"
     path.write_text("before")
-    monkeypatch.setattr(persistence, "_pack", lambda *parts: 1 / 0)
+    monkeypatch.setattr(persistence, "pack", lambda *parts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save(fitted["shared"], path)
     assert path.read_text() == "before"
@@ -201,7 +201,7 @@ def test_files_appear_whole_or_not_at_all(fitted, tmp_path, monkeypatch):
     monkeypatch.undo()
     save(fitted["shared"], path)
     assert list(tmp_path.iterdir()) == [path]
-    assert path.stat().st_mode & 0o777 == 0o666 & ~persistence._umask()
+    assert path.stat().st_mode & 0o777 == 0o666 & ~outputs._umask()
 
 
 class OwnLoss(Squared):

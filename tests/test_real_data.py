@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from rflaf import RFLAFRegressor, plan
 
 pytestmark = pytest.mark.realdata
-SEEDS = (0, 1, 2)
+SEEDS = {100: (0, 1, 2), 1000: (0,)}  # by width: the wider, the less a draw matters
 
 
 @cache
@@ -36,11 +36,11 @@ def protein():
     return table[:, 1:], (y - y.mean()) / y.std()
 
 
-def mean_error(make_model) -> float:
-    """Mean over seeds of the test error of ``make_model(seed)``."""
+def mean_error(n_components: int, make_model) -> float:
+    """Mean over seeds of the test error of ``make_model(seed)``, of so many components."""
     X, y = protein()
     errors = []
-    for seed in SEEDS:
+    for seed in SEEDS[n_components]:
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
         errors.append(mean_squared_error(y_test, make_model(seed).fit(X_train, y_train).predict(X_test)))
     return float(np.mean(errors))
@@ -52,13 +52,13 @@ def cosine_error(n_components: int, gamma: float | str) -> float:
         sampler = RBFSampler(n_components=n_components, gamma=gamma, random_state=seed)
         return make_pipeline(StandardScaler(), sampler, Ridge())
 
-    return mean_error(cosine_features)
+    return mean_error(n_components, cosine_features)
 
 
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 @pytest.mark.parametrize(("n_components", "mark"), [(100, 0.64), (1000, 0.505)])
 def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_components, mark):
-    error = mean_error(lambda seed: RFLAFRegressor(n_components, basis=basis, random_state=seed, **PAPER))
+    error = mean_error(n_components, lambda seed: RFLAFRegressor(n_components, basis=basis, random_state=seed, **PAPER))
     assert error <= mark
     assert error <= cosine_error(n_components, 1.0)
     assert error <= cosine_error(n_components, "scale")
@@ -66,7 +66,7 @@ def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_compon
 
 def test_leverage_sampling_meets_the_mark_of_plain_sampling():
     settings = {**PAPER, "sampling": "leverage", "pool_size": 1000}
-    error = mean_error(lambda seed: RFLAFRegressor(100, random_state=seed, **settings))
+    error = mean_error(100, lambda seed: RFLAFRegressor(100, random_state=seed, **settings))
     assert error <= 0.64
 
 

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from refusals import refusal
 from scipy.special import expit
 from settings import CONVEX, PAPER
 from sklearn.base import clone
@@ -549,19 +550,6 @@ def test_an_awkward_table_is_fitted_and_predicted(seed):
 
 
 # What is refused
-
-
-def refusal(kind, estimators, call):
-    """The error of a call, after checking that it leaves every one of the estimators exactly as it was."""
-    for estimator in estimators:
-        before, bytes_before = dict(vars(estimator)), pickle.dumps(estimator)
-        with pytest.raises(kind) as caught:
-            call(estimator)
-        after = vars(estimator)
-        assert list(after) == list(before)
-        assert all(after[name] is before[name] for name in before)
-        assert pickle.dumps(estimator) == bytes_before
-    return caught.value
 
 
 @pytest.fixture(scope="module")

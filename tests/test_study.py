@@ -454,12 +454,14 @@ def test_studies_run_beside_figures(tmp_path, monkeypatch):
     assert command.reproduce(["mine"], "quick", tmp_path / "out") == [tmp_path / "out" / "quick.txt"]
 
 
-def test_without_names_what_runs_by_default_is_run(made_up_data, tmp_path, monkeypatch):
-    chosen = []
+def test_without_names_what_runs_by_default_is_run(tmp_path, monkeypatch):
+    chosen, studied = [], []
     monkeypatch.setattr(command, "run_experiments", lambda them, *rest: chosen.extend(e.name for e in them) or [])
+    monkeypatch.setitem(command.STUDIES, "theory", lambda effort, *rest: studied.append(effort) or [])
     command.reproduce([], "quick", tmp_path)
     assert "figure1" in chosen
     assert "cifar10" not in chosen
+    assert studied == ["quick"]
 
 
 @pytest.mark.parametrize(

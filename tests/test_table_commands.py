@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from commands import output, refusal
 from sklearn.model_selection import train_test_split
 
 import rflaf
-from rflaf import RFLAFRegressor, cli
+from rflaf import RFLAFRegressor
 from rflaf.reading import read_table
 from rflaf.tables import MISSING, make_encoding, summarise
 
@@ -27,23 +28,6 @@ def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "houses.csv"
     frame.to_csv(path, index=False)
     return path
-
-
-def output(capsys, *arguments) -> str:
-    """What a command prints, which it must do without a word beside it."""
-    assert cli.run([str(argument) for argument in arguments]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    return captured.out
-
-
-def refusal(capsys, *arguments) -> str:
-    """The one line of a command that says no."""
-    assert cli.run([str(argument) for argument in arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err
 
 
 def numbers_of(path):

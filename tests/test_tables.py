@@ -18,7 +18,6 @@ from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from rflaf import tables
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.tables import (
     CategoryColumn,
@@ -30,9 +29,12 @@ from rflaf.tables import (
     TableEncoding,
     TableSummary,
     TargetEncoding,
+    cells,
+    encoding,
     find_column,
     make_encoding,
     make_target,
+    summaries,
     summarise,
 )
 
@@ -106,9 +108,9 @@ texts = st.text("0123456789.+-eEinfINFtya x", max_size=6)
 
 @given(values=st.lists(texts, max_size=8))
 def test_a_text_is_a_number_where_python_says_so(values):
-    found = tables._numbers_among(pa.array(values, pa.string())).to_pylist()
+    found = cells.numbers_among(pa.array(values, pa.string())).to_pylist()
     for text, number in zip(values, found, strict=True):
-        plain = re.fullmatch(tables._NUMBER, text) is not None
+        plain = re.fullmatch(cells._NUMBER, text) is not None
         assert (number is not None) == plain, text
         if plain:
             assert number == float(text)
@@ -116,7 +118,7 @@ def test_a_text_is_a_number_where_python_says_so(values):
 
 @given(values=st.lists(st.from_regex(r"\A(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]( [0-2][0-9]:[0-5][0-9])?\Z"), max_size=6))
 def test_a_text_is_a_date_where_python_says_so(values):
-    found = tables._dates_among(pa.array(values, pa.string())).to_pylist()
+    found = cells.dates_among(pa.array(values, pa.string())).to_pylist()
     for text, date in zip(values, found, strict=True):
         try:
             assert date == pd.Timestamp(text).to_pydatetime()
@@ -213,7 +215,7 @@ def test_rare_levels_share_a_column():
 
 
 def test_levels_beyond_those_counted_add_up_to_none(monkeypatch):
-    monkeypatch.setattr(tables, "_MOST_COUNTED", 3)
+    monkeypatch.setattr(summaries, "MOST_COUNTED", 3)
     few, others = (summarise(pa.table({"x": values})) for values in (["a", "b"], ["c", "d"]))
     assert few.columns["x"].levels == {"a": 1, "b": 1}
     assert (few + others).columns["x"].levels is None
@@ -256,9 +258,10 @@ def test_columns_that_say_nothing_are_left_out_with_a_reason():
 
 
 def test_a_column_of_too_many_texts_is_left_out(monkeypatch):
-    monkeypatch.setattr(tables, "_MOST_COUNTED", 3)
-    encoding = make_encoding(summarise(pa.table({"x": list("abcd"), "y": range(4)})))
-    assert encoding.dropped == (Dropped("x", "it has more than 3 different texts"),)
+    for module in (summaries, encoding):
+        monkeypatch.setattr(module, "MOST_COUNTED", 3)
+    made = make_encoding(summarise(pa.table({"x": list("abcd"), "y": range(4)})))
+    assert made.dropped == (Dropped("x", "it has more than 3 different texts"),)
 
 
 def test_numbers_among_texts_are_refused_unless_they_are_codes():

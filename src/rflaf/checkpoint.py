@@ -16,13 +16,13 @@ import dataclasses
 import io
 import json
 import os
+import sys
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -357,9 +357,12 @@ def _unpack(packed: Any, arrays: Any) -> Any:
 
 
 def _type_named(name: str) -> Any:
-    """A tuple, dataclass or enumeration of this package; nothing else is ever made."""
+    """A tuple, dataclass or enumeration of this package; nothing else is ever made.
+
+    Whatever a fit records is of a module that it has loaded, so nothing is imported because a file names it.
+    """
     module, _, qualified = name.partition(":")
-    found: Any = import_module(module) if module.partition(".")[0] == _PACKAGE else None
+    found: Any = sys.modules.get(module) if module.partition(".")[0] == _PACKAGE else None
     for part in qualified.split("."):
         found = getattr(found, part, None)
     fine = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, tuple | Enum))

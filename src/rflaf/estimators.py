@@ -27,7 +27,6 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -46,7 +45,7 @@ from .inputs import OpenRows, open_rows
 from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from .model import RandomFeatureModel
 from .outcomes import StopReason
-from .parameters import check_parameters, resolve_loss
+from .parameters import check_parameters, resolve_loss, resolve_random_state
 from .progress import watched
 from .specification import FitSpec
 from .spectral import Density, resolve_density
@@ -194,7 +193,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        rng, seeded = _generator(self.random_state), self.random_state is not None
+        rng, seeded = resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
             watched(workers, bool(self.verbose)) as shown,
@@ -992,12 +991,6 @@ def _check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
         )
     weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
     return weight
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 @contextmanager

@@ -3,6 +3,9 @@
 A `FeatureMap` is directions and activation compiled together: the grid of the activation is folded
 into the directions, so that a projection *is* a cell coordinate. Each compiled loop has its plain NumPy
 twin here, named ``*_reference``; the tests hold them equal. Blocks are component-major: (n_components, n_rows).
+
+In single precision a column of large mean and small spread would lose its digits in a product with the directions.
+Where a map finds such columns when it is compiled, it takes rows from a ``centre`` first, which is exact near it.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ from .normal_equations import NormalEquations
 from .spectral import Directions
 
 Array = NDArray[Any]
+_FAR = 16  # times the length of a table, or of a column's nodes, from zero: where single precision needs a centre
+_WEAK = 1e-3  # directions in which a centre is not sought, as a share of the strongest
 
 
 class RowFeatures:
@@ -55,16 +60,18 @@ class RowFeatures:
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap(RowFeatures):
-    """Directions and tables in one dtype: ``z[m] = table_m(W[:, m] . x + offset[m])``, u in cell coordinates.
+    """Directions and tables in one dtype: ``z[m] = table_m(W[:, m] . (x - centre) + offset[m])``, in cell coordinates.
 
     Attributes
     ----------
     W : (n_features, n_components); offset : (n_components,); table : (1 or n_components, n_cells, 4)
+    centre : (n_features,), or None for zero
     """
 
     W: Array
     offset: Array
     table: Array
+    centre: Array | None = None
 
     @property
     def n_components(self) -> int:
@@ -78,8 +85,10 @@ class FeatureMap(RowFeatures):
         """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
         if sp.issparse(X):
             out[...] = (X @ self.W).T
+            if self.centre is not None:
+                out -= (self.centre @ self.W)[:, None]
         else:
-            np.matmul(self.W.T, X.T, out=out)
+            np.matmul(self.W.T, _from_centre(X, self.centre).T, out=out)
         out += self.offset[:, None]
         return out
 
@@ -88,6 +97,11 @@ class FeatureMap(RowFeatures):
         self.cells(X, out)
         _kernels.activate(out, self.table, out)
         return out
+
+
+def _from_centre(X: Array, centre: Array | None) -> Array:
+    """Dense rows counted from a centre."""
+    return X if centre is None else X - centre
 
 
 def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
@@ -129,16 +143,55 @@ def sum_robust_equations(
 
 def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) -> FeatureMap:
     """Fold the grid of the activation into the directions: u = (z - low) / step - 1/2."""
+    W, offset = directions.W, directions.offset
+    centre = _far_centre(W, offset, pieces, dtype)
+    if centre is not None:
+        offset = offset + centre @ W
     return FeatureMap(
-        np.ascontiguousarray(directions.W / pieces.step, dtype),
-        ((directions.offset - pieces.low) / pieces.step - 0.5).astype(dtype),
+        np.ascontiguousarray(W / pieces.step, dtype),
+        ((offset - pieces.low) / pieces.step - 0.5).astype(dtype),
         pieces.table(a).astype(dtype),
+        None if centre is None else centre.astype(dtype),
     )
+
+
+def _far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | None:
+    """Where rows project on the middle of the table, (n_features,), if the way there from zero costs them digits.
+
+    Fewer components than columns tell only part of where that is, and keep part of the digits.
+    """
+    length = pieces.step * pieces.n_cells
+    way = pieces.low + length / 2 - offset
+    used = W.any(axis=1)
+    if np.dtype(dtype) != np.float32 or not used.any() or not np.abs(way).max(initial=0) > _FAR * length:
+        return None
+    centre = np.zeros(W.shape[0])
+    centre[used] = centre_of(W[used], way)
+    return _in_single_precision(centre)
+
+
+def centre_of(W: Array, target: Array) -> Array:
+    """Where in the columns W' c comes nearest to ``target``, columns taken in units of their directions: (n_features,).
+
+    ``W`` (n_features, n_components) has no row of zeros.
+    """
+    largest = np.abs(W).max(axis=1)[:, None]
+    length = largest * np.sqrt(np.sum((W / largest) ** 2, axis=1, keepdims=True))
+    found = np.linalg.lstsq((W / length).T, target, rcond=_WEAK)[0]
+    return np.asarray(found / length[:, 0])
+
+
+def _in_single_precision(centre: Any) -> Any:
+    """A centre rounded as it will be taken off; zero where it is beyond all numbers."""
+    return np.where(np.abs(centre) < np.finfo(np.float32).max, centre, 0).astype(np.float32).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """A whole model packed for the fused kernel: f(x) = intercept + sum_m v_m sigma_m(w_m . x + b_m)."""
+    """A whole model packed for the fused kernel: f(x) = intercept + sum_m v_m sigma_m(w_m . x + b_m).
+
+    Rows are counted from the centre of the map, where it has one.
+    """
 
     w: Array
     bias: Array
@@ -183,6 +236,7 @@ class CurvedMap(RowFeatures):
     gaps : (T,), one over the distance from a node to the next; H : (S / B, T, B), packed in blocks of components
     table : (1 or S, n_cells, 4)
     width : number of components without the padding
+    centre : (n_features,), or None for zero; nodes are those of x - centre
     """
 
     linear: Array
@@ -195,6 +249,7 @@ class CurvedMap(RowFeatures):
     bias: Array
     table: Array
     width: int
+    centre: Array | None = None
 
     @property
     def n_components(self) -> int:
@@ -206,7 +261,7 @@ class CurvedMap(RowFeatures):
 
     def features(self, X: Any, out: Array) -> Array:
         """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
-        rows = X.toarray() if sp.issparse(X) else X
+        rows = _from_centre(X.toarray() if sp.issparse(X) else X, self.centre)
         u = np.empty((rows.shape[0], self.bias.size), self.dtype)
         _curve_kernels.curved_inputs(
             rows, self.linear, self.W, self.columns, self.nodes, self.gaps, self.first, self.H, self.bias, u
@@ -218,7 +273,7 @@ class CurvedMap(RowFeatures):
 
 @dataclass(frozen=True, slots=True)
 class CurvedPredictor:
-    """A whole model with column curves, packed for its fused kernel; ``v`` (n_outputs, S)."""
+    """A whole model with column curves, packed for its fused kernel; ``v`` (n_outputs, S); rows as of `Predictor`."""
 
     map: CurvedMap
     v: Array
@@ -236,7 +291,7 @@ class CurvedPredictor:
 def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pieces, a: Array, dtype: Any) -> CurvedMap:
     """Fold the grid of the activation into directions and curves; columns without any effect are left out."""
     knots, W = curves.knots, directions.W
-    offset = directions.offset.astype(np.float64)
+    offset, moved = directions.offset.astype(np.float64), np.zeros(directions.n_features)
     columns, nodes, values = [], [], []
     for curve, column in enumerate(knots.columns):
         own = curves.values[knots.start[curve] : knots.start[curve + 1]]
@@ -245,11 +300,17 @@ def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pie
         q = knots.of(curve)
         centre, unit = (q[0] + q[-1]) / 2, q[-1] - q[0]
         wide = np.concatenate([[q[0] - unit], q, [q[-1] + unit]])
+        if np.dtype(dtype) == np.float32 and abs(centre) > _FAR * unit:
+            moved[column] = _in_single_precision(centre)
         columns.append(column)
-        nodes.append(wide)
+        nodes.append(wide - moved[column])
         values.append((wide - centre)[:, None] * W[column] + np.concatenate([own[:1], own, own[-1:]]))
         offset += centre * W[column]
     linear = np.setdiff1d(np.flatnonzero(W.any(axis=1)), knots.columns)
+    straight = _far_centre(W[linear], offset, pieces, dtype)
+    if straight is not None:
+        moved[linear] = straight
+        offset += straight @ W[linear]
     block = _curve_kernels.BLOCK_VECTORS * lanes(dtype)
     padding = -offset.size % block
 
@@ -271,6 +332,7 @@ def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pie
         wide_as((offset - pieces.low) / pieces.step - 0.5),
         np.ascontiguousarray(table, dtype),
         int(offset.size),
+        moved.astype(dtype) if moved.any() else None,
     )
 
 
@@ -322,7 +384,7 @@ def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:
 
 def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Array) -> Array:
     """What `Predictor.predict` computes, through an (n_components, n_rows) array."""
-    u = feature_map.W.T @ X.T + feature_map.offset[:, None]
+    u = feature_map.W.T @ _from_centre(X, feature_map.centre).T + feature_map.offset[:, None]
     return activate_reference(u, feature_map.table).T @ v + intercept
 
 

@@ -26,12 +26,11 @@ from ._curve_kernels import FARTHEST
 from .curves import one_over_gaps
 from .errors import InvalidParameterError
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .features import CurvedMap, compile_features
+from .features import CurvedMap, centre_of, compile_features
 from .losses import HIGHEST_LOGARITHM, Logistic, Loss, Poisson, Softmax
 from .model import RandomFeatureModel
 
 Array = NDArray[Any]
-_WEAK = 1e-3  # directions in which a centre is not sought, as a share of the strongest
 
 
 class Link(Enum):
@@ -194,7 +193,7 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
     H = H - np.repeat(middle, np.diff(start), axis=0)
     bias = bias + middle.sum(axis=0) - pieces.n_cells // 2
     centre = np.zeros(model.n_features)
-    centre[linear] = _centre(W, -bias)
+    centre[linear] = centre_of(W, -bias)
     parts = [nodes[i:j] for i, j in pairwise(start)]
     centre = centre.astype(dtype).astype(np.float64)  # what is taken off is exactly what is folded in
     gaps = np.concatenate([np.zeros(0, dtype), *(one_over_gaps(part, dtype) for part in parts)])
@@ -206,12 +205,6 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
     if head is not None:
         head = Head(head.weights.astype(dtype), head.intercept.astype(dtype), head.link, head.classes)
     return Formula(centre, linear, W, columns, start, nodes, rest, gaps, H, bias, table, importance, head)
-
-
-def _centre(W: Array, target: Array) -> Array:
-    """Where in the columns W' c comes nearest to ``target``, columns taken in units of their directions: (L,)."""
-    length = np.sqrt(np.sum(W**2, axis=1))
-    return np.linalg.lstsq((W / length[:, None]).T, target, rcond=_WEAK)[0] / length
 
 
 def evaluate(formula: Formula, X: Array) -> Array:

@@ -126,6 +126,8 @@ class RandomFeatureModel:
         feature_map, predictor = self._compile(dtype)
         if not isinstance(X, np.ndarray) and sp.issparse(X):  # the first test is the faster one
             return self._decision_by_blocks(X, feature_map)
+        if feature_map.centre is not None:
+            X = X - feature_map.centre
         out = np.empty((n_rows, self.v.shape[1]), dtype)
         n_threads = 1 if n_jobs == 1 else n_rows * self.n_components // _THREAD_WORK
         if n_threads < 2:

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .errors import InvalidParameterError
 from .losses import Loss
@@ -123,6 +124,13 @@ def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
             "Set directions='random' for a loss of your own.",
         )
     return loss
+
+
+def resolve_random_state(random_state: Any) -> np.random.Generator:
+    """The generator itself, or one seeded by what scikit-learn takes for a random state."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 def check_parameters(estimator: Any) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from .bases import fit_function
@@ -30,6 +30,7 @@ from .leverage import scores_from_equations
 from .losses import Logistic, Loss, Softmax, Squared
 from .normal_equations import NormalEquations
 from .outcomes import StopReason
+from .parameters import resolve_random_state
 from .pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
 from .problem import Problem, state_problem
 from .selection import Selection, WidthPath
@@ -198,8 +199,7 @@ def plan(
     targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
     lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
-    given = isinstance(random_state, np.random.Generator)
-    rng = random_state if given else np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    rng = resolve_random_state(random_state)
     source = array_source(X, targets)
     with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
         kernel = approximate_kernel(source, None if y is None else loss, rng, executor)

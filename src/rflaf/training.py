@@ -1,6 +1,6 @@
 """The whole method on one page: from rows to a fitted model.
 
-`_sample` is Algorithm 1 of the paper, line by line; plain sampling is the same page without lines 2 to 5. `_refine`
+`_sample` is Algorithm 1 of the paper, line by line; `_keep_by_leverage` are its lines 2 to 5. `_refine`
 trains the directions too, by the recipe that does best on rows held out. Everything reads the rows through blocks and
 draws random numbers from one generator, so a seed fixes the model whatever the number of threads; for random directions
 another block size changes the sums only by rounding.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .bilinear import SharedActivation
 from .blocks import ArraySource, BlockSource
 from .budget import TableSize, plan_fit
 from .encoding import Streamed, read
@@ -35,6 +36,7 @@ from .refine import train as train_refined
 from .selection import Selection
 from .specification import FEW_ROWS as _FEW_ROWS
 from .specification import FitSpec
+from .spectral import Directions
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
@@ -90,51 +92,14 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     """
     source = problem.source
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
-    bandwidth, directions = draw_pool(problem, spec, rng)
-    start, leverage, selection = None, None, None
+    bandwidth, pool = draw_pool(problem, spec, rng)
     _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
-
-    width = spec.most_components
-    if spec.n_components is None and spec.sampling != "greedy":
-        first = directions.take(np.arange(min(width, spec.n_pool)))
-        start = learn_activation(problem, first, spec, rng, executor)
-        width = enough_components(problem, first, start, spec, rng, executor).best_width(spec.tolerance)
-        _log.info("width: %d components are enough", width)
-
-    if spec.sampling == "plain":
-        directions = directions.take(np.arange(width))
-
-    if spec.sampling == "leverage":
-        # Line 2: fit the pool and keep its activation.
-        approximate = learn_activation(problem, directions, spec, rng, executor, start)
-        _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
-        # Line 3: ridge leverage scores of the pool under that activation.
-        leverage = score_pool(source, directions, approximate, spec, rng, executor).settled()
-        _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
-        # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-        directions, leverage = resample_and_mark(directions, leverage, width, rng)
-        start = approximate
-
-    if spec.sampling == "greedy":
-        # Instead of lines 3 to 5: the components that lower the error most, one after the other.
-        approximate = learn_activation(problem, directions, spec, rng, executor)
-        selection = select_pool(problem.proxy, directions, approximate, spec, rng, executor)
-        width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
-        directions, start = directions.take(selection.order[:width]), approximate
-        _log.info("greedy: %d components of %d kept", directions.n_components, spec.n_pool)
-
-    # Line 6: learn the activation of the components drawn, and their output weights on all rows.
-    if spec.per_component:
-        fitted = fit_per_component(problem, directions, spec, rng, executor)
-        trace, reason = np.array([fitted.objective]), fitted.solved
-    else:
-        learned = learn_activation(problem, directions, spec, rng, executor, start)
-        _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
-        fitted = fit_shared(problem, directions, learned, spec, rng, executor)
-        trace = learned.trace
-        reason = fitted.solved if fitted.solved is StopReason.ITERATIONS else learned.stop_reason
-    model = fitted.model(directions, problem.units)
-    alpha = fitted.ridge / directions.n_draws
+    # Lines 2 to 5: the components to keep.
+    kept = _SAMPLING[spec.sampling](problem, pool, spec, rng, executor)
+    # Line 6: learn the activation of the components kept, and their output weights on all rows.
+    fitted, trace, reason = _solve(problem, kept, spec, rng, executor)
+    model = fitted.model(kept.directions, problem.units)
+    alpha = fitted.ridge / kept.directions.n_draws
     _log.info("line 6: %d components on %d rows, alpha %.3g", model.n_components, source.n_samples, alpha)
     importance = _column_importance(model, source.sample(_SAMPLE_ROWS, rng))
     return FitResult(
@@ -147,9 +112,84 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         trace,
         reason,
         importance,
-        leverage,
-        selection,
+        kept.leverage,
+        kept.selection,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The components to fit, an activation to start from, and what they were chosen by."""
+
+    directions: Directions
+    start: SharedActivation | None = None
+    leverage: Leverage | None = None
+    selection: Selection | None = None
+
+
+def _keep_first(
+    problem: Problem, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> _Kept:
+    """Plain sampling: the whole pool, or as many of its first directions as are enough."""
+    return _Kept(pool) if spec.n_components is not None else _keep_enough(problem, pool, spec, rng, executor)
+
+
+def _keep_enough(
+    problem: Problem, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> _Kept:
+    """The first directions of the pool, as many as bring the error within the tolerance of the lowest."""
+    first = pool.take(np.arange(min(spec.widest, pool.n_components)))
+    start = learn_activation(problem, first, spec, rng, executor)
+    width = enough_components(problem, first, start, spec, rng, executor).best_width(spec.tolerance)
+    _log.info("width: %d components are enough", width)
+    return _Kept(first.take(np.arange(width)), start)
+
+
+def _keep_by_leverage(
+    problem: Problem, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> _Kept:
+    """Lines 2 to 5: components drawn in proportion to their leverage scores, as many as plain sampling needs."""
+    width, start = spec.n_components, None
+    if width is None:
+        enough = _keep_enough(problem, pool, spec, rng, executor)
+        width, start = enough.directions.n_components, enough.start
+    # Line 2: fit the pool and keep its activation.
+    approximate = learn_activation(problem, pool, spec, rng, executor, start)
+    _log.info("line 2: the pool's activation %s", approximate.stop_reason.value)
+    # Line 3: ridge leverage scores of the pool under that activation.
+    leverage = score_pool(problem.source, pool, approximate, spec, rng, executor).settled()
+    _log.info("line 3: effective dimension %.1f, scores spread %.1f", leverage.effective_dimension, leverage.spread)
+    # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
+    directions, leverage = resample_and_mark(pool, leverage, width, rng)
+    return _Kept(directions, approximate, leverage)
+
+
+def _keep_greedily(
+    problem: Problem, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> _Kept:
+    """Instead of lines 3 to 5: the components that lower the error most, one after the other."""
+    approximate = learn_activation(problem, pool, spec, rng, executor)
+    selection = select_pool(problem.proxy, pool, approximate, spec, rng, executor)
+    width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
+    _log.info("greedy: %d components of %d kept", width, spec.n_pool)
+    return _Kept(pool.take(selection.order[:width]), approximate, selection=selection)
+
+
+_SAMPLING = {"plain": _keep_first, "leverage": _keep_by_leverage, "greedy": _keep_greedily}
+
+
+def _solve(
+    problem: Problem, kept: _Kept, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> tuple[Fitted, Array, StopReason]:
+    """Line 6: activation and output weights of the components, how the objective fell and why the search ended."""
+    directions = kept.directions
+    if spec.per_component:
+        fitted = fit_per_component(problem, directions, spec, rng, executor)
+        return fitted, np.array([fitted.objective]), fitted.solved
+    learned = learn_activation(problem, directions, spec, rng, executor, kept.start)
+    _log.info("line 6: the activation %s, after %d steps", learned.stop_reason.value, len(learned.trace) - 1)
+    fitted = fit_shared(problem, directions, learned, spec, rng, executor)
+    return fitted, learned.trace, fitted.solved if fitted.solved is StopReason.ITERATIONS else learned.stop_reason
 
 
 def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:

@@ -23,6 +23,7 @@ from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.executors import SingleThreadedBLAS
 from rflaf.plots import BLUE, ORANGE, require_matplotlib
 
+from .documents import markdown_table, save_figure
 from .gains import Gain, learned_kernel, measure_gain, tilted_kernels
 from .kernels import SCHEMES, DrawnKernel, Scheme, exponential, finite_rank, polynomial, worst_for_plain
 from .lemmas import LemmaCount, count_events, failure_of_equal_eigenvalues
@@ -147,7 +148,7 @@ def render(evidence: Evidence) -> str:
     """The tables as Markdown."""
     sections = [
         "## Lemmas 22 and 27",
-        _markdown(
+        markdown_table(
             ["kernel", "sampling", "lambda", "d", "features", "Lemma 27 held", "Lemma 22 held", "promised", "constant"],
             [
                 [c.kernel, c.scheme, f"{c.lam:.2g}", f"{c.effective_dimension:.1f}", f"{c.s:,}", f"{c.lemma27:.3f}",
@@ -156,7 +157,7 @@ def render(evidence: Evidence) -> str:
             ],
         ),
         "## Probability that Lemma 22 fails on equal eigenvalues, over delta",
-        _markdown(
+        markdown_table(
             ["rank", "delta", "constant 5", "constant 32/3"],
             [
                 [f"{rank:.0e}", f"{delta:g}", *(_failure(rank, delta, constant) for constant in (5.0, 32 / 3))]
@@ -165,7 +166,7 @@ def render(evidence: Evidence) -> str:
             ],
         ),
         "## Tables 1 and 2",
-        _markdown(
+        markdown_table(
             ["spectrum", "sampling", "slope", "95 % interval", "power in Table 1", "slope of the mass",
              "slope at small lambda", "of the theorem's width"],
             [
@@ -175,7 +176,7 @@ def render(evidence: Evidence) -> str:
             ],
         ),
         "## What leverage gains",
-        _markdown(
+        markdown_table(
             ["kernel", "lambda", "d", "spread of the scores", "plain", "leverage", "ratio"],
             [
                 [g.kernel, f"{g.lam:.2g}", f"{g.effective_dimension:.1f}", f"{g.spread:.1f}", f"{g.plain:,}",
@@ -184,7 +185,7 @@ def render(evidence: Evidence) -> str:
             ],
         ),
         "## Test error, both schemes solved to the end",
-        _markdown(
+        markdown_table(
             ["table", "S", "plain", "leverage", "spread of the scores"],
             [
                 [c.table, str(c.width), f"{c.plain:.4f} +- {c.plain_error:.4f}",
@@ -216,11 +217,7 @@ def draw_orders(orders: Sequence[Order], gains: Sequence[Gain], stem: Path) -> l
         ax.set_visible(False)
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg", ".pdf")]
-    for path in paths:
-        figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return paths
+    return save_figure(figure, stem)
 
 
 def _draw_order(ax: Any, order: Order) -> None:
@@ -292,11 +289,6 @@ def _mean_and_error(values: Array) -> tuple[float, float]:
 
 def _failure(rank: int, delta: float, constant: float) -> str:
     return f"{failure_of_equal_eigenvalues(rank, delta, constant) / delta:.2g}"
-
-
-def _markdown(head: list[str], rows: list[list[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _plain_value(value: Any) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 
 from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
+from .documents import save_figure
 from .experiments import Experiment
 from .summaries import Cell
 
-FORMATS = ("png", "svg", "pdf")
 _COLOURS = {
     "plain": BLUE,
     "leverage": ORANGE,
@@ -55,11 +55,7 @@ def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
     entries = {label: handle for ax in axes.flat for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.suptitle(experiment.title)
-    paths = [folder / f"{experiment.name}.{extension}" for extension in FORMATS]
-    for path in paths:
-        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
-    plt.close(figure)
-    return paths
+    return save_figure(figure, folder / experiment.name)
 
 
 def _panel(ax: Any, cells: list[Cell]) -> None:

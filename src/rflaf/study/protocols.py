@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rflaf.bases import Basis, RBFBasis
-from rflaf.bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
 from rflaf.blocks import BlockSource, array_source
 from rflaf.datasets import Dataset, load
 from rflaf.errors import MissingExtraError
@@ -37,7 +36,8 @@ from rflaf.features import compile_map
 from rflaf.final_fit import fit_shared
 from rflaf.leverage import Leverage, leverage_scores, resample
 from rflaf.losses import Logistic, Loss, Softmax, Squared
-from rflaf.problem import Problem, state_problem
+from rflaf.pools import learn_activation
+from rflaf.problem import state_problem
 from rflaf.specification import FitSpec
 from rflaf.spectral import Directions
 
@@ -265,14 +265,14 @@ def _converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
         started = process_time()
         approximate, leverage = None, None
         if first.scheme == "leverage":
-            approximate = _learn(problem, pool, spec, rng, executor, None)
+            approximate = learn_activation(problem, pool, spec, rng, executor)
             leverage = _score_pool(problem.source, pool, spec.basis, approximate.a, executor)
         pool_seconds = process_time() - started
         for trial in trials:
             rng = np.random.default_rng([trial.seed, trial.width])
             kept = pool.take(np.arange(trial.width)) if leverage is None else resample(pool, leverage, trial.width, rng)
             started = process_time()
-            learned = _learn(problem, kept, spec, rng, executor, approximate)
+            learned = learn_activation(problem, kept, spec, rng, executor, approximate)
             model = fit_shared(problem, kept, learned, spec, rng, executor).model(kept, problem.units)
             fit_seconds = process_time() - started
             model.decision(data.X_test[:_WARM_UP], 1)
@@ -280,27 +280,6 @@ def _converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
             f = model.decision(data.X_test, 1)
             predict_seconds = process_time() - started
             yield _record(trial, _judge(f, data), model.n_components, fit_seconds, pool_seconds, predict_seconds)
-
-
-def _learn(
-    problem: Problem,
-    kept: Directions,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-    start: SharedActivation | None,
-) -> SharedActivation:
-    """The activation under the squared loss; under another one that of a first step, then polished."""
-    basis, search = spec.basis, spec.search
-    if problem.squared or start is None:
-        a = None if start is None else start.a
-        start = learn_shared_activation(problem.proxy, kept, basis, None, spec.intercept, search, rng, executor, a)
-    if problem.squared:
-        return start
-    alpha = start.alpha * problem.curvature / 2
-    return polish_shared_activation(
-        problem.source, kept, basis, start, problem.loss, problem.base, alpha, spec.intercept, search, rng, executor
-    )
 
 
 def _score_pool(source: BlockSource, pool: Directions, basis: Basis, a: Array, executor: Executor) -> Leverage:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from .documents import markdown_table
 from .protocols import Record
 
 _CLOSE, _STANDARD_ERRORS = 0.05, 3.0
@@ -164,17 +165,18 @@ def write(cells: list[Cell], path: Path) -> None:
 
 def to_markdown(cells: list[Cell]) -> str:
     """The same for people: means and their spread, the authors' and the difference in their standard deviations."""
-    lines = [
-        "| data | protocol | basis | centres | scheme | width | metric | ours | seeds | diverged "
-        "| authors | difference, sd | fit, s | pool, s | predict, us a row |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for cell in cells:
-        theirs = "" if cell.authors_mean is None else f"{cell.authors_mean:.4f} ± {cell.authors_sd:.4f}"
-        apart = "" if cell.difference is None else f"{cell.difference:+.1f}"
-        lines.append(
-            f"| {cell.data} | {cell.protocol} | {cell.basis} | {cell.n_centres or ''} | {cell.scheme} | {cell.width} "
-            f"| {cell.metric} | {cell.mean:.4f} ± {cell.sd:.4f} | {cell.seeds} | {cell.diverged} | {theirs} | {apart} "
-            f"| {cell.fit_seconds:.2f} | {cell.pool_seconds:.1f} | {cell.predict_microseconds:.2f} |"
-        )
-    return "\n".join(lines) + "\n"
+    head = [
+        "data", "protocol", "basis", "centres", "scheme", "width", "metric", "ours", "seeds", "diverged",
+        "authors", "difference, sd", "fit, s", "pool, s", "predict, us a row",
+    ]  # fmt: skip
+    return markdown_table(head, map(_markdown_row, cells)) + "\n"
+
+
+def _markdown_row(cell: Cell) -> list[str]:
+    theirs = "" if cell.authors_mean is None else f"{cell.authors_mean:.4f} ± {cell.authors_sd:.4f}"
+    apart = "" if cell.difference is None else f"{cell.difference:+.1f}"
+    return [
+        cell.data, cell.protocol, cell.basis, str(cell.n_centres or ""), cell.scheme, str(cell.width), cell.metric,
+        f"{cell.mean:.4f} ± {cell.sd:.4f}", str(cell.seeds), str(cell.diverged), theirs, apart,
+        f"{cell.fit_seconds:.2f}", f"{cell.pool_seconds:.1f}", f"{cell.predict_microseconds:.2f}",
+    ]  # fmt: skip
