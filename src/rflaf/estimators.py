@@ -445,7 +445,8 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         projections a typical spread of one, and exactly one where every component has an activation of its own.
     alpha : float or "auto", default="auto"
         Penalty: of refined models on directions and curves, chosen on rows held out; else, and below 200 rows, the
-        ridge parameter (lambda* of the paper), for an activation of mean square one, chosen by its leave-one-out error.
+        ridge parameter (lambda* of the paper), for an activation of mean square one, chosen by the error
+        on rows left out.
     leverage_alpha : float or "auto", default="auto"
         lambda of the leverage scores; "auto" is 1 / sqrt(n_samples).
     leverage_rows : int or "all", default="all"

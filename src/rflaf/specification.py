@@ -39,8 +39,8 @@ class FitSpec:
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
         deviation of a projection, so that projections have unit scale
     alpha : lambda* of the paper, 1/n sum loss + alpha S |v|^2 for an activation of mean square one; None for the
-        lowest leave-one-out error, or the lowest loss on rows held out where it is not the squared one. Of refined
-        models the penalty on directions and curves; None for a search
+        lowest error on rows left out: each in its turn, or some where unknowns are many or the loss is not the squared
+        one. Of refined models the penalty on directions and curves; None for a search
     leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
     leverage_rows : rows the scores are computed from; None for all
     search : how far to search for the activation
