@@ -460,7 +460,7 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         compute = Cluster.compute
         patch.setattr(Cluster, "compute", lambda *given: readers.append(1) or compute(*given))
-        patch.setattr("rflaf.files._PART_ROWS", 300)
+        patch.setattr("rflaf.files.parquet_rows._PART_ROWS", 300)
         assert_allclose(fitted("shared"), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
         few = {"max_iter": 3, "memory": 10**7}
         with pytest.warns(ConvergenceWarning):

@@ -35,8 +35,8 @@ class Block:
         return int(self.X.shape[0])
 
 
-class BlockSource(Protocol):
-    """A table of rows that can be read block by block, any number of times."""
+class RowTable(Protocol):
+    """A table of rows of a known size, with inputs of one type."""
 
     @property
     def n_samples(self) -> int: ...
@@ -50,6 +50,10 @@ class BlockSource(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
+
+class BlockSource(RowTable, Protocol):
+    """A table of rows that can be read block by block, any number of times."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Block: ...
@@ -61,6 +65,17 @@ class BlockSource(Protocol):
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
         """At most ``n_rows`` rows drawn without replacement, in memory, in their original order."""
         ...
+
+
+def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
+    """Numbers of ``n_rows`` rows drawn without replacement, in order; of all rows where there are no more.
+
+    >>> drawn_rows(3, 5, np.random.default_rng(0))
+    array([0, 1, 2])
+    """
+    if n_rows >= n_samples:
+        return np.arange(n_samples)
+    return np.sort(rng.choice(n_samples, n_rows, replace=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,7 @@ class ArraySource:
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         if n_rows >= self.n_samples:
             return self
-        block = self._rows(np.sort(rng.choice(self.n_samples, n_rows, replace=False)))
+        block = self._rows(drawn_rows(self.n_samples, n_rows, rng))
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
@@ -288,6 +303,22 @@ class LabelTargets(SourceView):
             return Block(block.X, y, block.weight)
         weight = self.class_weight[at] * (1.0 if block.weight is None else block.weight)
         return Block(block.X, y, weight.astype(self.dtype))
+
+
+def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
+    """The labels found, one a row, and the sums of their weights.
+
+    >>> weigh_labels(np.array(["a", "b", "a"]), np.array([1.0, 0.5, 2.0]))
+    {'a': 3.0, 'b': 0.5}
+    """
+    found, at = np.unique(labels, return_inverse=True)
+    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
+
+
+def add_weights(total: dict[Any, float], more: dict[Any, float]) -> None:
+    """Take the labels of other rows in."""
+    for label, weight in more.items():
+        total[label] = total.get(label, 0.0) + weight
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:

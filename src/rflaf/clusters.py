@@ -28,7 +28,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from .blocks import MOST_ROWS, ArraySource, Block, BlockSource, Parts, Scratch, SourceView, array_source, parts_of
+from .blocks import (
+    MOST_ROWS,
+    ArraySource,
+    Block,
+    BlockSource,
+    Parts,
+    Scratch,
+    add_weights,
+    array_source,
+    drawn_rows,
+    innermost,
+    parts_of,
+    weigh_labels,
+)
 from .errors import ClusterError, InvalidParameterError, MissingExtraError
 from .executors import Item, Items, SingleThreadedBLAS, State, ThreadExecutor, Total
 
@@ -348,8 +361,7 @@ class DaskSource:
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array; no others travel."""
-        everyone = n_rows >= self.n_samples
-        drawn = np.arange(self.n_samples) if everyone else np.sort(rng.choice(self.n_samples, n_rows, replace=False))
+        drawn = drawn_rows(self.n_samples, n_rows, rng)
         ends = np.cumsum(self.rows)
         first = np.searchsorted(drawn, ends - self.rows)
         last = np.searchsorted(drawn, ends)
@@ -373,8 +385,7 @@ def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskEx
 
     Row groups of Parquet files are read by the workers of a cluster where a client of one is there.
     """
-    while isinstance(source, SourceView):
-        source = source.source
+    source = innermost(source)
     if isinstance(source, DaskSource):
         return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
     if parts_of(source) is not None and "distributed" in sys.modules:
@@ -421,8 +432,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         )
     label_weights: dict[Any, float] = {}
     for one in seen:
-        for label, weight in one.label_weights.items():
-            label_weights[label] = label_weights.get(label, 0.0) + weight
+        add_weights(label_weights, one.label_weights)
     source = DaskSource(
         cluster,
         [handles[i] for i in full],
@@ -587,23 +597,22 @@ class _Look:
                 "Use zero for rows to leave out.",
             )
         if self.labels:
-            return _Seen(n_rows, 1, bool(w.any()), _weigh_labels(y, w, where))
+            return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
         targets = _array(y, np.float64).reshape(n_rows, -1)
         _refuse_infinite(targets, where, ["y"] * targets.shape[1])
         return _Seen(n_rows, targets.shape[1], bool(w.any()))
 
 
-def _weigh_labels(y: Any, weight: Array, where: str) -> dict[Any, float]:
-    """The labels of a partition, one a row, and the sums of their weights."""
-    labels = np.asarray(y).reshape(weight.size, -1)
+def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
+    """The labels of a partition, one a row."""
+    labels: Array = np.asarray(y).reshape(n_rows, -1)
     if labels.shape[1] != 1:
         raise InvalidParameterError("y must have one label a row", labels.shape[1], "Pass a single column.")
     missing = np.array([label is None or label != label for label in labels[:, 0].tolist()])
     if missing.any():
         raise InvalidParameterError(f"labels must not be missing: {where}", int(missing.sum()), "Drop those rows.")
     check_classification_targets(labels[:, 0])
-    found, at = np.unique(labels[:, 0], return_inverse=True)
-    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
+    return labels[:, 0]
 
 
 def _length(part: Any) -> int:
