@@ -44,6 +44,7 @@ from .blocks import (
 )
 from .errors import ClusterError, InvalidParameterError, MissingExtraError
 from .executors import Item, Items, SingleThreadedBLAS, State, ThreadExecutor, Total
+from .progress import Begin, Quiet
 
 Array = NDArray[Any]
 _FAN_IN = 4  # sums that are added at a time
@@ -319,7 +320,7 @@ class DaskSource:
     """Rows that live on a cluster: partitions, each cut into blocks where it is.
 
     ``handles`` stand for [X, y, weight], ``rows`` are the numbers of rows of each, and ``open`` makes an `ArraySource`
-    of one.
+    of one. Rows that are drawn are shown by ``begin``.
     """
 
     cluster: Cluster
@@ -329,6 +330,7 @@ class DaskSource:
     n_outputs: int
     dtype: np.dtype[Any]
     open: Callable[[Any], ArraySource]
+    begin: Begin = Quiet
     block_rows: int = MOST_ROWS
     _fetched: dict[int, ArraySource] = field(default_factory=dict, init=False, repr=False)
 
@@ -368,7 +370,9 @@ class DaskSource:
         some = [part for part in range(len(self.rows)) if first[part] < last[part]]
         within = [drawn[first[part] : last[part]] - (ends[part] - self.rows[part]) for part in some]
         graph, keys = _each_part(_take_rows, [self.handles[part] for part in some], self.open, within)
-        blocks = self.cluster.compute(graph, keys)
+        with self.begin("draw rows", drawn.size, drawn.size) as display:
+            blocks = self.cluster.compute(graph, keys)
+            display.advance(drawn.size)
         X = sp.vstack([b.X for b in blocks], "csr") if sp.issparse(blocks[0].X) else np.vstack([b.X for b in blocks])
         weights = [b.weight for b in blocks if b.weight is not None]
         y = np.concatenate([b.y for b in blocks])
@@ -412,17 +416,22 @@ class OpenCollection:
         """Nothing is held open."""
 
 
-def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False) -> OpenCollection:
+def open_collection(
+    X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet
+) -> OpenCollection:
     """Dask collections with numeric targets, or with labels, ready to be summed.
 
-    One pass looks at every row before any work: whatever is wrong is told with its partition.
+    One pass looks at every row before any work: whatever is wrong is told with its partition. Passes that are not sums
+    are shown by ``begin``.
     """
     cluster, X = Cluster.current(), _whole_rows(X, "X")
     meta = _meta_of(X)
     dtype, names = _dtype_of(meta), _names(meta)
     handles = _side_by_side(X, y, sample_weight)
     look = _Look(dtype, list(names), labels)
-    seen: list[_Seen] = cluster.compute(*_each_part(_look_at, handles, look, range(len(handles))))
+    with begin("look at every value", len(handles), None) as display:
+        seen: list[_Seen] = cluster.compute(*_each_part(_look_at, handles, look, range(len(handles))))
+        display.advance(len(handles))
     full = [i for i, one in enumerate(seen) if one.n_rows]
     if not full:
         raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
@@ -441,6 +450,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         seen[full[0]].n_outputs,
         dtype,
         _Opened(dtype, labels),
+        begin,
     )
     named = list(names) if all(isinstance(name, str) for name in names) else None
     return OpenCollection(source, y.ndim == 1, named, label_weights)

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -47,7 +48,7 @@ from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, S
 from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss
-from .progress import watched
+from .progress import Begin, displays, watched
 from .specification import FitSpec
 from .spectral import Density, resolve_density
 from .tables import TableEncoding
@@ -57,6 +58,14 @@ from .training import FitResult, train
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
 _PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A fit under way: what it has opened, and what its passes are begun with."""
+
+    opened: ExitStack
+    begin: Begin
 
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -150,30 +159,35 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
         `rflaf.clusters`).
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             spec = self._spec()
-            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss)
-            result = self._train(source, spec)
+            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
+            result = self._train(source, spec, fit.begin)
             self._accept(result, single_output)
         self._warn(result)
         return self
 
     @contextmanager
-    def _fitting(self) -> Iterator[ExitStack]:
+    def _fitting(self) -> Iterator[_Fitting]:
         """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
 
         What it opens is closed with it.
         """
-        with _unchanged_on_error(self), _shown(self.verbose), ExitStack() as opened:
-            yield opened
+        with (
+            _unchanged_on_error(self),
+            _shown(self.verbose),
+            displays(bool(self.verbose)) as begin,
+            ExitStack() as opened,
+        ):
+            yield _Fitting(opened, begin)
 
     def _rows(
-        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+        self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
     ) -> tuple[BlockSource, bool]:
         """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
-        rows = open_rows(X, y, sample_weight, encoding=None if reset else self.table_encoding_)
+        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin)
         if rows is not None:
-            stack.enter_context(closing(rows))
+            fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
             return CheckedTargets(rows.source, loss), rows.single_output
         self.table_encoding_ = None
@@ -192,17 +206,16 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
         return X, y
 
-    def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
+    def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
         rng, seeded = _generator(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
-            watched(workers, bool(self.verbose)) as shown,
-            resumed(self.checkpoint, self._determined_by(), source, rng, shown, seeded) as executor,
+            resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
         ):
             return train(source, spec, rng, executor)
 
-    def _carry_on(self, source: BlockSource, first: bool) -> None:
+    def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
         chunk = Chunk(source)
         if self.half_life is not None:
@@ -213,7 +226,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                     "Pass arrays, or leave half_life at None.",
                 )
             chunk = Chunk.fading(source, self.half_life)
-        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
+            executor = watched(workers, begin_pass)
             if first:
                 model, self._seen = begin(self.model_, self._terms, chunk, executor)
             else:
@@ -590,16 +604,16 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
         With ``half_life`` rows fade as others come after them.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             first = not hasattr(self, "model_")
             spec = self._spec()
-            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss if first else self.loss_, first)
+            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
-                result = self._train(source, spec)
+                result = self._train(source, spec, fit.begin)
                 self._accept(result, single_output)
             else:
                 self._check_outputs(source.n_outputs, single_output)
-            self._carry_on(source, first)
+            self._carry_on(source, first, fit.begin)
         if first:
             self._warn(result)
         return self
@@ -764,11 +778,11 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
 
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             self._check_weights_of_classes(("balanced",))
-            labels, found, weights = self._labels(opened, X, y, sample_weight)
+            labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
-            result = self._fit_labels(labels, found, weights)
+            result = self._fit_labels(labels, found, weights, fit.begin)
         self._warn(result)
         return self
 
@@ -782,16 +796,16 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         first chunk large: directions, activations and the penalty stay as it sets them. After `fit`, which keeps no
         sums, the rows before are taken to have been like the first new ones.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             self._check_weights_of_classes(())
             first = not hasattr(self, "model_")
             known = self._known_classes(classes, first)
-            labels, found, weights = self._labels(opened, X, y, sample_weight, reset=first)
+            labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
             _refuse_others(found, known)
             self.classes_ = known
             if first:
-                result = self._fit_labels(labels, found, weights)
-            self._carry_on(self._targets(labels, found, weights), first)
+                result = self._fit_labels(labels, found, weights, fit.begin)
+            self._carry_on(self._targets(labels, found, weights), first, fit.begin)
         if first:
             self._warn(result)
         return self
@@ -844,12 +858,12 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return tags
 
     def _labels(
-        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, reset: bool = True
+        self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = open_rows(X, y, sample_weight, labels=True, encoding=None if reset else self.table_encoding_)
+        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin)
         if rows is not None:
-            stack.enter_context(closing(rows))
+            fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
             found = sorted(rows.label_weights)
             return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
@@ -859,14 +873,14 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
-    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
+    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array, begin: Begin) -> FitResult:
         """Fit to rows of ``classes_``, of which those found have weights."""
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
         _refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
-        result = self._train(self._targets(labels, found, weights), spec)
+        result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
         return result
 

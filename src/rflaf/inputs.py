@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from .blocks import BlockSource
 from .clusters import is_collection, open_collection
 from .files import is_files, open_table
+from .progress import Begin, Quiet
 from .tables import TableEncoding
 
 
@@ -41,11 +42,19 @@ class OpenRows(Protocol):
 
 
 def open_rows(
-    X: Any, y: Any = None, sample_weight: Any = None, labels: bool = False, encoding: TableEncoding | None = None
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    labels: bool = False,
+    encoding: TableEncoding | None = None,
+    begin: Begin = Quiet,
 ) -> OpenRows | None:
-    """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory."""
+    """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory.
+
+    Passes over the rows are shown by ``begin``.
+    """
     if is_files(X):
-        return open_table(X, y, sample_weight, labels, encoding)
+        return open_table(X, y, sample_weight, labels, encoding, begin)
     if is_collection(X):
-        return open_collection(X, y, sample_weight, labels)
+        return open_collection(X, y, sample_weight, labels, begin)
     return None

@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any
 
 from rflaf.errors import InvalidParameterError
+from rflaf.progress import Begin, Quiet
 from rflaf.tables import TableEncoding
 
 from .csv_rows import open_csv
@@ -42,17 +43,19 @@ def open_table(
     sample_weight: Any = None,
     labels: bool = False,
     encoding: TableEncoding | None = None,
+    begin: Begin = Quiet,
 ) -> OpenTable:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
-    To predict, ``encoding`` is that of the fit. Everything that can be wrong with the files is found here.
+    To predict, ``encoding`` is that of the fit. Everything that can be wrong with the files is found here. Passes are
+    shown by ``begin``.
     """
     table = X if isinstance(X, Table) else Table(X)
     files = find_files(table.paths)
     kind = kind_of(files[0])
     if kind == "NumPy" and (len(files) > 1 or table.columns is not None):
         raise InvalidParameterError("inputs must be one .npy file, all of it", files, "Use Parquet for many files.")
-    reader = Reader()
+    reader = Reader(begin)
     try:
         if kind == "NumPy":
             return open_numpy(files[0], y, sample_weight, labels, reader)

@@ -14,6 +14,7 @@ from operator import add
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.progress import Begin, PassDisplay
 from rflaf.reading import read_chunks
 from rflaf.tables import (
     NumberColumn,
@@ -35,28 +36,30 @@ from .values import in_column, write_inputs
 
 def open_csv(request: Request, reader: Reader) -> OpenTable:
     """CSV files, read once to see what their columns hold and once more to write them as numbers."""
-    total = _summary_of_all(request)
+    total = _summary_of_all(request, reader.begin)
     encoding = request.encoding
     if encoding is None:
         encoding = make_encoding(total, exclude=request.beside)
     folder = reader.exits.enter_context(tempfile.TemporaryDirectory(prefix="rflaf-"))
     shown = {os.path.join(folder, f"{number}.parquet"): file for number, file in enumerate(request.files)}
     targets = _target_encodings(request, total)
-    for path, file in shown.items():
-        _convert(file, path, encoding, targets, request.weight)
+    with reader.begin("write as numbers", total.n_rows, total.n_rows) as display:
+        for path, file in shown.items():
+            _convert(file, path, encoding, targets, request.weight, display)
     groups, schemas = index_files(list(shown), shown)
     plain = [_input_name(j) for j in range(len(encoding.feature_names))]
-    seen = reader.pool.submit(scan, groups, schemas[0], plain, request).result()
+    seen = reader.pool.submit(scan, groups, schemas[0], plain, request, reader.begin).result()
     written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
     dtype = np.dtype(np.float64)
     storage = ParquetRows(groups, written, tuple(request.targets), request.weight, dtype, request.labels)
     return OpenTable(FileSource(storage, reader), encoding, seen.label_weights)
 
 
-def _summary_of_all(request: Request) -> TableSummary:
+def _summary_of_all(request: Request, begin: Begin) -> TableSummary:
     """What the columns that are needed hold in all files, the inputs first."""
     files = request.files
-    summaries = [_summary_of(file) for file in files]
+    with begin("look at every value", None, None) as display:
+        summaries = [_summary_of(file, display) for file in files]
     needed = distinct(*request.inputs(list(summaries[0].columns)), *request.beside)
     for file, summary in zip(files, summaries, strict=True):
         _check_columns(file, summary, files[0], summaries[0], needed)
@@ -64,12 +67,13 @@ def _summary_of_all(request: Request) -> TableSummary:
     return reduce(add, chosen)
 
 
-def _summary_of(file: str) -> TableSummary:
+def _summary_of(file: str, display: PassDisplay) -> TableSummary:
     """What the columns of a CSV file hold."""
     chunks = read_chunks(file)
     total = summarise(next(chunks))
     for chunk in chunks:
         total = total + summarise(chunk)
+        display.advance(chunk.num_rows)
     if total.n_rows == 0:
         raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
     return total
@@ -106,7 +110,14 @@ def _input_name(number: int) -> str:
     return f"input {number}"
 
 
-def _convert(file: str, path: str, encoding: TableEncoding, targets: list[TargetEncoding], weight: str | None) -> None:
+def _convert(
+    file: str,
+    path: str,
+    encoding: TableEncoding,
+    targets: list[TargetEncoding],
+    weight: str | None,
+    display: PassDisplay,
+) -> None:
     """Write the rows of a CSV file as numbers into a Parquet file, one row group a chunk."""
     pa = require_arrow()
     import pyarrow.parquet as pq
@@ -130,3 +141,4 @@ def _convert(file: str, path: str, encoding: TableEncoding, targets: list[Target
             if writer is None:
                 writer = exits.enter_context(pq.ParquetWriter(path, written.schema))
             writer.write_table(written, row_group_size=chunk.num_rows)
+            display.advance(chunk.num_rows)

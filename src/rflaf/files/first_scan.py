@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from rflaf.blocks import add_weights, weigh_labels
 from rflaf.errors import InvalidParameterError
+from rflaf.progress import Begin
 from rflaf.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, summarise
 
 from .request import Request, distinct
@@ -30,14 +31,17 @@ class Scan:
     label_weights: dict[Any, float]
 
 
-def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request) -> Scan:
+def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request, begin: Begin) -> Scan:
     """Look at every value once: refuse what cannot be used, and learn how to encode the rest."""
     columns = distinct(*inputs, *request.beside)
     numeric = {name: _Numbers() for name in inputs if is_numeric(schema.field(name).type)}
     seen = _Seen(numeric, [name for name in inputs if name not in numeric])
-    for group, batch in batches(groups, columns, rows_at_once(len(columns))):
-        seen.add_inputs(batch, group)
-        seen.add_targets(batch, group, request)
+    n_rows = sum(group.n_rows for group in groups)
+    with begin("look at every value", n_rows, n_rows) as display:
+        for group, batch in batches(groups, columns, rows_at_once(len(columns))):
+            seen.add_inputs(batch, group)
+            seen.add_targets(batch, group, request)
+            display.advance(batch.num_rows)
     if not seen.weight > 0:
         raise InvalidParameterError(
             "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -66,8 +67,13 @@ class NumpyRows:
     def parts(self, block_rows: int) -> None:
         """Only this process reads."""
 
-    def take(self, rows: Array) -> Block:
-        return self._block(np.asarray(_map_numpy(self.path)[rows]), rows)
+    def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
+        X = np.empty((rows.size, self.n_features), self.rows.dtype)
+        for start in range(0, rows.size, at_once):
+            some = slice(start, start + at_once)
+            X[some] = _map_numpy(self.path)[rows[some]]
+            advance(rows[some].size)
+        return self._block(X, rows)
 
     def _block(self, X: Array, rows: Any) -> Block:
         X = X.astype(self.dtype, copy=False)

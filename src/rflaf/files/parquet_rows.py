@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,8 +76,8 @@ class ParquetRows:
         cursor: Cursor = self._cursor  # type: ignore[attr-defined]
         return self._block(cursor.read(start, stop, at_once), stop - start)
 
-    def take(self, rows: Array) -> Block:
-        return self._block(picked(self.groups, rows, self.needed), rows.size)
+    def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
+        return self._block(picked(self.groups, rows, self.needed, at_once), rows.size, advance)
 
     def parts(self, block_rows: int) -> Parts | None:
         """Neighbouring row groups that are read whole, by whoever sees the files; none of a temporary copy."""
@@ -100,7 +100,9 @@ class ParquetRows:
         sizes = [-(-sum(group.n_rows for group in groups) // block_rows) for groups in handles]
         return Parts(handles, sizes, opened)
 
-    def _block(self, parts: Iterator[tuple[RowGroup, Any]], n_rows: int) -> Block:
+    def _block(
+        self, parts: Iterator[tuple[RowGroup, Any]], n_rows: int, advance: Callable[[int], None] = lambda _: None
+    ) -> Block:
         X = np.zeros((n_rows, self.n_features), self.dtype)
         y: Array = np.empty((n_rows, self.n_outputs), object if self.labels else np.float64)
         weight = None if self.weight is None else np.empty(n_rows, self.dtype)
@@ -113,6 +115,7 @@ class ParquetRows:
                 y[rows, j] = labels_of(batch, name, group) if self.labels else numbers_of(batch.column(name))
             if weight is not None:
                 weight[rows] = numbers_of(batch.column(self.weight))
+            advance(batch.num_rows)
         return Block(X, y, weight)
 
 
@@ -125,7 +128,7 @@ def open_parquet(request: Request, reader: Reader) -> OpenTable:
     _check_schemas(files, schemas, inputs)
     label_weights: dict[Any, float] = {}
     if encoding is None or targets:
-        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request).result()
+        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader.begin).result()
         encoding, label_weights = encoding or seen.encoding, seen.label_weights
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)

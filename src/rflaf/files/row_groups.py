@@ -132,13 +132,15 @@ def rows_at_once(n_columns: int) -> int:
     return max(LEAST_ROWS, _DECODED_BYTES // (8 * n_columns))
 
 
-def picked(groups: tuple[RowGroup, ...], rows: Array, columns: list[str]) -> Iterator[tuple[RowGroup, Any]]:
+def picked(
+    groups: tuple[RowGroup, ...], rows: Array, columns: list[str], at_once: int
+) -> Iterator[tuple[RowGroup, Any]]:
     """The rows with these numbers, batch by batch; row groups without any are not read."""
     pa = require_arrow()
     ends = np.array([group.first + group.n_rows for group in groups])
     wanted = [groups[i] for i in np.unique(np.searchsorted(ends, rows, side="right"))]
     before, start = None, 0
-    for group, batch in batches(wanted, columns, rows_at_once(len(columns))):
+    for group, batch in batches(wanted, columns, at_once):
         start = group.first if group is not before else start
         begin, end = np.searchsorted(rows, (start, start + batch.num_rows))
         if begin < end:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rflaf.blocks import MOST_ROWS, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.progress import Begin, Quiet
 from rflaf.tables import TableEncoding
 
 Array = NDArray[Any]
@@ -31,8 +32,8 @@ class Storage(RowTable, Protocol):
         """Rows start to stop; ``at_once`` rows are decoded at a time."""
         ...
 
-    def take(self, rows: Array) -> Block:
-        """Rows by their numbers, which increase."""
+    def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
+        """Rows by their numbers, which increase; ``advance`` is told how many more were found."""
         ...
 
     def parts(self, block_rows: int) -> Parts | None:
@@ -50,9 +51,13 @@ class Storage(RowTable, Protocol):
 
 
 class Reader:
-    """One thread that reads, shared by all cuts of a table into blocks, and what must be removed after it."""
+    """One thread that reads, shared by all cuts of a table into blocks, and what must be removed after it.
 
-    def __init__(self) -> None:
+    Passes that are not sums over blocks are shown by ``begin``.
+    """
+
+    def __init__(self, begin: Begin = Quiet) -> None:
+        self.begin = begin
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="rflaf-reader")
         self.exits = ExitStack()
 
@@ -147,7 +152,12 @@ class FileSource:
 
     def _read(self, index: int) -> Block:
         start = index * self.block_rows
-        return self.storage.read(start, min(start + self.block_rows, self.n_samples), self.n_ahead * self.block_rows)
+        return self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+
+    @property
+    def _at_once(self) -> int:
+        """Rows to decode together."""
+        return self.n_ahead * self.block_rows
 
     @property
     def parts(self) -> Parts | None:
@@ -159,7 +169,9 @@ class FileSource:
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array, in one pass over the files that have some."""
         rows = drawn_rows(self.n_samples, n_rows, rng)
-        block = self.reader.pool.submit(self.storage.take, rows).result()
+        with self.reader.begin("draw rows", rows.size, rows.size) as display:
+            taking = self.reader.pool.submit(self.storage.take, rows, self._at_once, display.advance)
+            block = taking.result()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
