@@ -203,8 +203,16 @@ def test_chunks_of_partitions_are_learned(rows, here):
     one.partial_fit(X[500:], y[500:])
     other.partial_fit(cut(X[500:], 3), cut(y[500:], 3))
     assert_allclose(other.predict(X), one.predict(X), rtol=1e-10)
-    with pytest.raises(InvalidParameterError, match="rows that fade must be in memory"):
-        regressor(half_life=10).partial_fit(cut(X, 3), cut(y, 3))
+
+
+@pytest.mark.parametrize("name", ["shared", "huber"])
+def test_rows_of_partitions_fade_in_their_order(name, rows, here):
+    X, y, _, weight = rows
+    one, other = (regressor(name, half_life=300, alpha=1e-3) for _ in range(2))
+    for part in (slice(0, 500), slice(500, N)):
+        one.partial_fit(X[part], y[part], weight[part])
+        other.partial_fit(cut(X[part], 3), cut(y[part], 3), cut(weight[part], 3))
+    assert_allclose(other.predict(X), one.predict(X), rtol=0, atol=1e-6)
 
 
 def test_chunks_of_labels_are_learned(rows, here):
@@ -462,6 +470,9 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
         patch.setattr(Cluster, "compute", lambda *given: readers.append(1) or compute(*given))
         patch.setattr("rflaf.files.parquet_rows._PART_ROWS", 300)
         assert_allclose(fitted("shared"), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
+        fading, expected = (regressor(half_life=300).fit(X, y, weight) for _ in range(2))
+        fading.partial_fit(tmp_path / "rows.parquet", "y", "w")
+        assert_allclose(fading.predict(X), expected.partial_fit(X, y, weight).predict(X), rtol=0, atol=1e-8)
         few = {"max_iter": 3, "memory": 10**7}
         with pytest.warns(ConvergenceWarning):
             streamed = fitted("huber", **few)

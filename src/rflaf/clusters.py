@@ -231,9 +231,14 @@ def _keys_of(handle: Any) -> Any:
     """Of a handle, of several together, or a value that needs none."""
     if isinstance(handle, Handle):
         return handle.keys
-    if isinstance(handle, tuple) and any(isinstance(part, Handle) for part in handle):
+    if _holds_handle(handle):
         return [_keys_of(part) for part in handle]
     return Given(handle)
+
+
+def _holds_handle(handle: Any) -> bool:
+    parts = handle if isinstance(handle, tuple) else ()
+    return any(isinstance(part, Handle) or _holds_handle(part) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -351,12 +356,21 @@ class DaskSource:
         if part not in self._fetched:
             self._fetched.clear()
             self._fetched[part] = self.open(_fetch(self.cluster, self.handles[part]))
-        return self._fetched[part].with_rows(self.block_rows)[within]
+        return replace(self._fetched[part], block_rows=self.block_rows, first=self._firsts[part])[within]
+
+    @property
+    def _firsts(self) -> list[int]:
+        """The number of the first row of every partition."""
+        return [0, *accumulate(self.rows)][:-1]
 
     @property
     def parts(self) -> Parts:
-        block_rows = self.block_rows
-        return Parts(self.handles, self._sizes, self.open).then(lambda source: source.with_rows(block_rows))
+        opened, block_rows = self.open, self.block_rows
+        return Parts(
+            list(zip(self.handles, self._firsts, strict=True)),
+            self._sizes,
+            lambda part: replace(opened(part[0]), block_rows=block_rows, first=part[1]),
+        )
 
     def with_rows(self, block_rows: int) -> DaskSource:
         return replace(self, block_rows=block_rows)

@@ -217,15 +217,7 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
-        chunk = Chunk(source)
-        if self.half_life is not None:
-            if not isinstance(source, ArraySource):
-                raise InvalidParameterError(
-                    "rows that fade must be in memory, where their order is known",
-                    type(source).__name__,
-                    "Pass arrays, or leave half_life at None.",
-                )
-            chunk = Chunk.fading(source, self.half_life)
+        chunk = Chunk(source, self.half_life)
         with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
             executor = watched(workers, begin_pass)
             if first:
@@ -602,7 +594,7 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         ridge on all rows seen, with directions, activations and ridge as the first chunk set them. Make that one large.
         Under other losses what earlier rows said is kept as their curvature around the solution (see
         `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
-        With ``half_life`` rows fade as others come after them.
+        With ``half_life`` rows fade as others come after them, in the order of arrays, files or partitions.
         """
         with self._fitting() as fit:
             first = not hasattr(self, "model_")

@@ -95,7 +95,7 @@ class ParquetRows:
             first = groups[0].first
             part = replace(shell, groups=tuple(replace(group, first=group.first - first) for group in groups))
             block = part.read(0, part.n_samples, part.n_samples)
-            return ArraySource(block.X, block.y, block.weight, block_rows)
+            return ArraySource(block.X, block.y, block.weight, block_rows, first)
 
         sizes = [-(-sum(group.n_rows for group in groups) // block_rows) for groups in handles]
         return Parts(handles, sizes, opened)

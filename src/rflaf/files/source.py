@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -152,7 +152,8 @@ class FileSource:
 
     def _read(self, index: int) -> Block:
         start = index * self.block_rows
-        return self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        block = self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        return replace(block, first=start)
 
     @property
     def _at_once(self) -> int:
