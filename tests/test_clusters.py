@@ -101,8 +101,6 @@ def in_memory(rows):
 @pytest.mark.parametrize("n_parts", PARTITIONS)
 @pytest.mark.parametrize("name", list(REGRESSORS))
 def test_any_partition_gives_the_model_of_the_rows_in_memory(name, n_parts, rows, in_memory, here):
-    if n_parts == 40 and name in ("huber", "quantile"):
-        n_parts = 13  # many passes: as good a test, and sooner done
     X, y, _, _ = rows
     model = regressor(name).fit(cut(X, n_parts), cut(y, n_parts))
     assert_allclose(model.predict(X), in_memory[name].predict(X), rtol=0, atol=1e-6)

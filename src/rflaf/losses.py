@@ -56,11 +56,13 @@ class Loss:
     ----------
     curvature_bound : the least c that no second derivative in any direction exceeds, infinite where there is none
     curved_everywhere : whether the curvature is above zero, so that Newton's method may be used
+    straight : whether it has straight pieces, on which a search settles late
     name : in words, for messages and logs
     """
 
     curvature_bound: ClassVar[float] = float("inf")
     curved_everywhere: ClassVar[bool] = False
+    straight: ClassVar[bool] = False
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
@@ -152,6 +154,7 @@ class Huber(_OfResidual):
 
     delta: float | None = None
     curvature_bound: ClassVar[float] = 2.0
+    straight: ClassVar[bool] = True
     name: ClassVar[str] = "Huber"
 
     def __post_init__(self) -> None:
@@ -199,6 +202,7 @@ class Pinball(_OfResidual):
 
     quantile: float = 0.5
     smoothing: float | None = None
+    straight: ClassVar[bool] = True
     name: ClassVar[str] = "pinball"
 
     def __post_init__(self) -> None:
