@@ -186,6 +186,16 @@ def test_whole_numbers_and_single_precision_are_taken(rows, here):
     assert_allclose(single.predict(X), regressor().fit(X.astype(np.float32), y).predict(X), atol=1e-2)
 
 
+def test_counts_that_are_all_zero_are_refused_as_in_memory(rows, here):
+    X, y, _, _ = rows
+    messages = []
+    for table, zeros in ((X, 0 * y), (cut(X, 7), cut(0 * y, 7))):
+        with pytest.raises(InvalidParameterError, match="some counts must be above zero") as error:
+            regressor(loss="poisson").fit(table, zeros)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
 def test_partitions_may_be_sparse(rows, here):
     X, y, _, _ = rows
     thin = np.where(np.abs(X) < 1, 0, X)

@@ -445,6 +445,20 @@ def test_names_that_do_not_fit_are_refused(folder, tmp_path):
     assert "at least two classes" in refused(rows(one), "one", model=RFLAFClassifier(4, **RANDOM))
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_counts_that_are_all_zero_are_refused_as_in_memory(folder, tmp_path, fit_intercept):
+    model = RFLAFRegressor(4, loss="poisson", fit_intercept=fit_intercept, **RANDOM)
+    with pytest.raises(InvalidParameterError) as error:
+        model.fit(X, np.zeros(N))
+    assert "some counts must be above zero" in str(error.value)
+    zeros = write(tmp_path / "rows", (100,), 70, replaced(TABLE, "count", slice(None), 0.0))
+    assert refused(rows(zeros), "count", model=model) == str(error.value)
+    csv.write_csv(pq.read_table(zeros), tmp_path / "zeros.csv")
+    assert refused(rows(tmp_path / "zeros.csv"), "count", model=model) == str(error.value)
+    np.save(tmp_path / "X.npy", X)
+    assert refused(tmp_path / "X.npy", np.zeros(N), model=model) == str(error.value)
+
+
 def test_numpy_files_that_do_not_fit_are_refused(tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "F.npy", np.asfortranarray(X))

@@ -418,12 +418,16 @@ def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskEx
 
 @dataclass(frozen=True)
 class OpenCollection:
-    """Rows that live on a cluster, looked at once and found fine; ``label_weights`` is the weight of every label."""
+    """Rows that live on a cluster, looked at once and found fine.
+
+    ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs).
+    """
 
     source: DaskSource
     single_output: bool
     feature_names: Sequence[str] | None
     label_weights: dict[Any, float]
+    target_range: Array
     encoding: None = None
 
     def close(self) -> None:
@@ -467,7 +471,8 @@ def open_collection(
         begin,
     )
     named = list(names) if all(isinstance(name, str) for name in names) else None
-    return OpenCollection(source, y.ndim == 1, named, label_weights)
+    low, high = (np.array([seen[i].target_range[edge] for i in full]) for edge in (0, 1))
+    return OpenCollection(source, y.ndim == 1, named, label_weights, np.array([low.min(axis=0), high.max(axis=0)]))
 
 
 def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
@@ -582,12 +587,13 @@ class _Opened:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a partition holds: rows, columns of targets, whether any row weighs something, labels and their weights."""
+    """What a partition holds: rows, columns of targets, whether any row weighs something, and its labels or targets."""
 
     n_rows: int
     n_outputs: int = 0
     weighty: bool = False
     label_weights: dict[Any, float] = field(default_factory=dict)
+    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
 
 
 @dataclass(frozen=True)
@@ -624,7 +630,8 @@ class _Look:
             return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
         targets = _array(y, np.float64).reshape(n_rows, -1)
         _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-        return _Seen(n_rows, targets.shape[1], bool(w.any()))
+        target_range = np.array([targets.min(axis=0), targets.max(axis=0)])
+        return _Seen(n_rows, targets.shape[1], bool(w.any()), target_range=target_range)
 
 
 def _checked_labels(y: Any, n_rows: int, where: str) -> Array:

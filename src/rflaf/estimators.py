@@ -189,6 +189,8 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         if rows is not None:
             fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
+            if reset:
+                loss.check_range(*rows.target_range)
             return CheckedTargets(rows.source, loss), rows.single_output
         self.table_encoding_ = None
         X, y = self._check_numbers(X, y, reset)

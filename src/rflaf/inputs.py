@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from .blocks import BlockSource
 from .clusters import is_collection, open_collection
 from .files import is_files, open_table
@@ -20,7 +22,7 @@ class OpenRows(Protocol):
 
     ``source`` has targets as they are, numbers or labels; ``encoding`` says how columns become inputs, None where they
     are numbers already; ``feature_names`` are those of the inputs, None where they have none; ``label_weights`` is the
-    weight of every label.
+    weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs), none for labels.
     """
 
     @property
@@ -37,6 +39,9 @@ class OpenRows(Protocol):
 
     @property
     def label_weights(self) -> dict[Any, float]: ...
+
+    @property
+    def target_range(self) -> NDArray[Any]: ...
 
     def close(self) -> None: ...
 

@@ -92,6 +92,9 @@ class Loss:
         """Refuse targets of rows that come later; they need not be enough for a fit of their own."""
         self.check(y)
 
+    def check_range(self, low: Array, high: Array) -> None:
+        """Refuse targets whose lowest and highest values (n_outputs,) are enough to tell, where rows are elsewhere."""
+
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         """How to scale a problem whose targets have that mean and standard deviation (n_outputs,): not at all."""
         return same_units(mean.size)
@@ -374,8 +377,11 @@ class Poisson(Loss):
             )
 
     def check(self, y: Array) -> None:
-        self.check_more(y)
-        if not (y.sum(axis=0) > 0).all():
+        self.check_range(y.min(axis=0), y.max(axis=0))
+
+    def check_range(self, low: Array, high: Array) -> None:
+        self.check_more(low)
+        if not (high > 0).all():
             raise InvalidParameterError("some counts must be above zero", "zeros only", "There is nothing to fit.")
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:

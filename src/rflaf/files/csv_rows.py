@@ -52,7 +52,7 @@ def open_csv(request: Request, reader: Reader) -> OpenTable:
     written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
     dtype = np.dtype(np.float64)
     storage = ParquetRows(groups, written, tuple(request.targets), request.weight, dtype, request.labels)
-    return OpenTable(FileSource(storage, reader), encoding, seen.label_weights)
+    return OpenTable(FileSource(storage, reader), encoding, seen.label_weights, seen.target_range)
 
 
 def _summary_of_all(request: Request, begin: Begin) -> TableSummary:

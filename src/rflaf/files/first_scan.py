@@ -25,10 +25,14 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Scan:
-    """What one pass over a table saw: how to encode its inputs, and the weight of every label."""
+    """What one pass over a table saw: how to encode its inputs, the weight of every label, and the range of targets.
+
+    ``target_range`` (2, n_outputs) is empty for labels.
+    """
 
     encoding: TableEncoding
     label_weights: dict[Any, float]
+    target_range: Array
 
 
 def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request, begin: Begin) -> Scan:
@@ -46,7 +50,7 @@ def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: 
         raise InvalidParameterError(
             "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
         )
-    return Scan(seen.encoding(inputs), seen.label_weights)
+    return Scan(seen.encoding(inputs), seen.label_weights, np.array([*seen.target_ranges.values()]).reshape(-1, 2).T)
 
 
 @dataclass
@@ -69,13 +73,14 @@ class _Numbers:
 
 @dataclass
 class _Seen:
-    """What the pass keeps: of numeric columns, of the other columns, of weights and of labels."""
+    """What the pass keeps: of numeric columns, of the other columns, of weights, labels and targets."""
 
     numeric: dict[str, _Numbers]
     others: list[str]
     summary: TableSummary | None = None
     weight: float = 0.0
     label_weights: dict[Any, float] = field(default_factory=dict)
+    target_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def add_inputs(self, batch: Any, group: RowGroup) -> None:
         for name, sums in self.numeric.items():
@@ -99,7 +104,9 @@ class _Seen:
             if request.labels:
                 add_weights(self.label_weights, weigh_labels(labels_of(batch, name, group), weight))
             else:
-                _check_target(batch, name, group)
+                values = _target(batch, name, group)
+                low, high = self.target_ranges.get(name, (np.inf, -np.inf))
+                self.target_ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
 
     def encoding(self, inputs: list[str]) -> TableEncoding:
         """How to encode the inputs; columns that say nothing are left out."""
@@ -110,7 +117,8 @@ class _Seen:
         return TableEncoding(tuple(found[name] for name in inputs if name in found))
 
 
-def _check_target(batch: Any, name: str, group: RowGroup) -> None:
+def _target(batch: Any, name: str, group: RowGroup) -> Array:
+    """A column of numbers that are all known."""
     column = batch.column(name)
     if not is_numeric(column.type):
         raise wrong("targets must be numbers", f"{column.type}", group, name, "Use RFLAFClassifier for labels.")
@@ -118,3 +126,4 @@ def _check_target(batch: Any, name: str, group: RowGroup) -> None:
     if np.isnan(values).any():
         raise wrong("targets must be known in every row", "a missing value", group, name, "Drop those rows.")
     check_finite(values, name, group)
+    return values

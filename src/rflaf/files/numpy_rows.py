@@ -123,7 +123,10 @@ def open_numpy(file: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     if labels:
         label_weights = weigh_labels(targets[:, 0], np.ones(len(targets)) if weight is None else np.asarray(weight))
     source = FileSource(NumpyRows(file, targets, weight, labels), reader)
-    return OpenTable(source, None, label_weights, single_output=given.ndim == 1)
+    if labels or y is None:
+        return OpenTable(source, None, label_weights)
+    target_range = np.array([targets.min(axis=0), targets.max(axis=0)], np.float64)
+    return OpenTable(source, None, label_weights, target_range, given.ndim == 1)
 
 
 def _array_of(values: Any) -> Array:

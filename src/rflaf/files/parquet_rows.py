@@ -126,15 +126,18 @@ def open_parquet(request: Request, reader: Reader) -> OpenTable:
     _check_schemas(files, schemas, request.beside)
     inputs = request.inputs(schemas[0].names)
     _check_schemas(files, schemas, inputs)
-    label_weights: dict[Any, float] = {}
+    seen = None
     if encoding is None or targets:
         seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader.begin).result()
-        encoding, label_weights = encoding or seen.encoding, seen.label_weights
+        encoding = encoding or seen.encoding
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
     storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
-    return OpenTable(FileSource(storage, reader), encoding, label_weights)
+    source = FileSource(storage, reader)
+    if seen is None:
+        return OpenTable(source, encoding)
+    return OpenTable(source, encoding, seen.label_weights, seen.target_range)
 
 
 def _check_schemas(files: list[str], schemas: list[Any], needed: list[str]) -> None:

@@ -180,12 +180,14 @@ class FileSource:
 class OpenTable:
     """A table in files, ready to be read; to be closed.
 
-    ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names.
+    ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names;
+    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels.
     """
 
     source: FileSource
     encoding: TableEncoding | None
-    label_weights: dict[Any, float]
+    label_weights: dict[Any, float] = field(default_factory=dict)
+    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
     single_output: bool = False
 
     @property
