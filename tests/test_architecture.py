@@ -25,7 +25,7 @@ LAYERS = (
     ("bases", "spectral", "curves", "blocks", "theory", "_kernels", "_curve_kernels", "_loss_kernels"),
     ("executors", "normal_equations", "losses", "_refine_kernels"),
     ("scaling", "features", "selection", "encoding", "spectrum", "checkpoint", "progress"),
-    ("files.finding", "files.request", "files.row_groups", "files.source", "files.values"),
+    ("files.finding", "files.request", "files.room", "files.row_groups", "files.source", "files.values"),
     ("files.first_scan", "files.numpy_rows"),
     ("files.parquet_rows",),
     ("files.csv_rows",),

@@ -88,7 +88,7 @@ def files(tmp_path_factory):
                 ("look at every value", 500, 500, 500),
             ],
         ),
-        ("NumPy", []),
+        ("NumPy", [("look at targets", 500, 500, 500)]),
     ],
 )
 def test_the_first_look_at_files_and_rows_drawn_from_them_are_passes_too(files, kind, looks):

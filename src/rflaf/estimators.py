@@ -37,6 +37,7 @@ from sklearn.utils.validation import _check_feature_names, _check_sample_weight,
 from .bases import Basis, make_basis
 from .bilinear import Search
 from .blocks import LEAST_ROWS, ArraySource, Block, BlockSource, CheckedTargets, LabelTargets, array_source
+from .budget import TableSize, plan_more
 from .checkpoint import resumed
 from .clusters import by_partition, executor_for
 from .errors import InvalidParameterError, OutlierWarning
@@ -179,13 +180,14 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             displays(bool(self.verbose)) as begin,
             ExitStack() as opened,
         ):
+            check_parameters(self)
             yield _Fitting(opened, begin)
 
     def _rows(
         self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
     ) -> tuple[BlockSource, bool]:
         """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
-        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin)
+        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin, self._memory)
         if rows is not None:
             fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
@@ -219,9 +221,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
-        chunk = Chunk(source, self.half_life)
+        squared = self.model_.last_layer is not None
+        budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)
+        chunk = Chunk(source.with_rows(budget.block_rows), self.half_life)
         with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
             executor = watched(workers, begin_pass)
+            executor = executor if budget.n_workers is None else executor.limited(budget.n_workers)
             if first:
                 model, self._seen = begin(self.model_, self._terms, chunk, executor)
             else:
@@ -307,7 +312,6 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _spec(self) -> FitSpec:
-        check_parameters(self)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             tolerance=float(self.tolerance),
@@ -327,8 +331,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
             intercept=bool(self.fit_intercept),
             search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
-            memory=None if self.memory == "auto" else int(self.memory),
+            memory=self._memory,
         )
+
+    @property
+    def _memory(self) -> int | None:
+        return None if self.memory == "auto" else int(self.memory)
 
     def _loss(self) -> Loss:
         return Squared()
@@ -855,7 +863,7 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin)
+        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin, self._memory)
         if rows is not None:
             fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)

@@ -53,13 +53,14 @@ def open_rows(
     labels: bool = False,
     encoding: TableEncoding | None = None,
     begin: Begin = Quiet,
+    memory: int | None = None,
 ) -> OpenRows | None:
     """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory.
 
-    Passes over the rows are shown by ``begin``.
+    Passes over the rows are shown by ``begin``; to look at files takes no more than ``memory`` bytes.
     """
     if is_files(X):
-        return open_table(X, y, sample_weight, labels, encoding, begin)
+        return open_table(X, y, sample_weight, labels, encoding, begin, memory)
     if is_collection(X):
         return open_collection(X, y, sample_weight, labels, begin)
     return None

@@ -14,6 +14,7 @@ Parquet file, which is removed after the fit.
 | `source` | blocks, read ahead by one thread |
 | `row_groups` | Parquet files in Arrow batches |
 | `values` | columns as arrays, and what is wrong with them |
+| `room` | how much is looked at together |
 | `first_scan` | the pass that looks at every value |
 | `parquet_rows`, `csv_rows`, `numpy_rows` | one kind of file each |
 """
@@ -44,18 +45,19 @@ def open_table(
     labels: bool = False,
     encoding: TableEncoding | None = None,
     begin: Begin = Quiet,
+    memory: int | None = None,
 ) -> OpenTable:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
     To predict, ``encoding`` is that of the fit. Everything that can be wrong with the files is found here. Passes are
-    shown by ``begin``.
+    shown by ``begin``, and take no more than ``memory`` bytes.
     """
     table = X if isinstance(X, Table) else Table(X)
     files = find_files(table.paths)
     kind = kind_of(files[0])
     if kind == "NumPy" and (len(files) > 1 or table.columns is not None):
         raise InvalidParameterError("inputs must be one .npy file, all of it", files, "Use Parquet for many files.")
-    reader = Reader(begin)
+    reader = Reader(begin, memory)
     try:
         if kind == "NumPy":
             return open_numpy(files[0], y, sample_weight, labels, reader)

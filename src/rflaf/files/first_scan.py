@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 
 from rflaf.blocks import add_weights, weigh_labels
 from rflaf.errors import InvalidParameterError
-from rflaf.progress import Begin
 from rflaf.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, summarise
 
 from .request import Request, distinct
-from .row_groups import RowGroup, batches, rows_at_once
+from .room import rows_together
+from .row_groups import RowGroup, batches, page_bytes
+from .source import Reader
 from .values import check_finite, check_weights, in_column, is_numeric, labels_of, numbers_of, wrong
 
 Array = NDArray[Any]
+_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is looked at, decoded and as it is
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,17 @@ class Scan:
     target_range: Array
 
 
-def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request, begin: Begin) -> Scan:
+def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request, reader: Reader) -> Scan:
     """Look at every value once: refuse what cannot be used, and learn how to encode the rest."""
     columns = distinct(*inputs, *request.beside)
     numeric = {name: _Numbers() for name in inputs if is_numeric(schema.field(name).type)}
     seen = _Seen(numeric, [name for name in inputs if name not in numeric])
+    numbers = [name for name in columns if is_numeric(schema.field(name).type)]
+    row_bytes = 64 + _NUMBER_BYTES * len(numbers) + _TEXT_BYTES * (len(columns) - len(numbers))
+    at_once = rows_together(row_bytes, page_bytes(groups, len(columns)), reader.memory)
     n_rows = sum(group.n_rows for group in groups)
-    with begin("look at every value", n_rows, n_rows) as display:
-        for group, batch in batches(groups, columns, rows_at_once(len(columns))):
+    with reader.begin("look at every value", n_rows, n_rows) as display:
+        for group, batch in batches(groups, columns, at_once):
             seen.add_inputs(batch, group)
             seen.add_targets(batch, group, request)
             display.advance(batch.num_rows)

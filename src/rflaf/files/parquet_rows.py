@@ -15,12 +15,11 @@ from rflaf.tables import TableEncoding, require_arrow
 
 from .first_scan import scan
 from .request import Request, distinct
-from .row_groups import Cursor, RowGroup, index_files, picked
+from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
 from .source import FileSource, OpenTable, Reader, fingerprint_of
 from .values import is_numeric, labels_of, numbers_of, write_inputs
 
 Array = NDArray[Any]
-_PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
 _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
 
 
@@ -65,8 +64,7 @@ class ParquetRows:
 
     @property
     def reading_bytes(self) -> int:
-        chunk = max(group.column_bytes for group in self.groups)
-        return len(self.needed) * min(_PAGE_BYTES, 2 * chunk)
+        return page_bytes(self.groups, len(self.needed))
 
     def fingerprint(self) -> int:
         files = dict.fromkeys(group.file for group in self.groups)
@@ -128,7 +126,7 @@ def open_parquet(request: Request, reader: Reader) -> OpenTable:
     _check_schemas(files, schemas, inputs)
     seen = None
     if encoding is None or targets:
-        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader.begin).result()
+        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader).result()
         encoding = encoding or seen.encoding
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)

@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rflaf.blocks import LEAST_ROWS
 from rflaf.errors import InvalidParameterError
 from rflaf.tables import require_arrow
 
 Array = NDArray[Any]
-_DECODED_BYTES = 2**22  # at a time, where rows are only looked at
+_PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
 _PAGES = 2**16  # bytes of a column chunk that are buffered
 
 
@@ -127,9 +126,9 @@ def _batches_of_file(
                 yield groups[at], part
 
 
-def rows_at_once(n_columns: int) -> int:
-    """How many rows to decode together where they are only looked at."""
-    return max(LEAST_ROWS, _DECODED_BYTES // (8 * n_columns))
+def page_bytes(groups: tuple[RowGroup, ...], n_columns: int) -> int:
+    """What reading takes beside the rows that are read: pages of every column."""
+    return n_columns * min(_PAGE_BYTES, 2 * max(group.column_bytes for group in groups))
 
 
 def picked(

@@ -53,11 +53,11 @@ class Storage(RowTable, Protocol):
 class Reader:
     """One thread that reads, shared by all cuts of a table into blocks, and what must be removed after it.
 
-    Passes that are not sums over blocks are shown by ``begin``.
+    Passes that are not sums over blocks are shown by ``begin``, and take no more than ``memory`` bytes.
     """
 
-    def __init__(self, begin: Begin = Quiet) -> None:
-        self.begin = begin
+    def __init__(self, begin: Begin = Quiet, memory: int | None = None) -> None:
+        self.begin, self.memory = begin, memory
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="rflaf-reader")
         self.exits = ExitStack()
 
