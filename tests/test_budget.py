@@ -166,14 +166,14 @@ def looked_at(tmp_path_factory):
     }
 
 
-def peak_of_a_look(path, y, labels, memory):
-    """The most bytes that Python and Arrow have while files are looked at."""
+def peak_of(work):
+    """The most bytes that Python and Arrow have while files are read."""
     pa = pytest.importorskip("pyarrow")
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
-        open_table(path, y, labels=labels, memory=memory).close()
+        work()
         return tracemalloc.get_traced_memory()[1] + pool.max_memory()
     finally:
         tracemalloc.stop()
@@ -188,7 +188,23 @@ def test_the_first_look_at_files_takes_no_more_than_the_budget(kind, looked_at):
     least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
     open_table(path, y, labels=labels).close()  # loads what is loaded once
     for memory in (least, least + 2**21, 2**27):
-        assert peak_of_a_look(path, y, labels, memory) <= memory
+        assert peak_of(lambda: open_table(path, y, labels=labels, memory=memory).close()) <= memory  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "NumPy"])
+def test_a_prediction_takes_no_more_than_the_budget_beside_its_answer(kind, looked_at, tmp_path):
+    path, y, _ = looked_at[kind]
+    model = RFLAFRegressor(20, random_state=0, n_jobs=2, **RANDOM).fit(path, y)
+    expected = model.predict(path)
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", float, expected.shape)
+    with pytest.raises(MemoryBudgetError, match="memory must hold the rows to predict") as refusal:
+        model.set_params(memory=1).predict(path)
+    least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
+    for memory in (least, least + 2**21):
+        model.set_params(memory=memory)
+        out[:] = 0
+        assert peak_of(lambda: model.predict(path, out=out)) <= memory
+        np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
 MEASURE = """

@@ -196,6 +196,11 @@ def test_counts_that_are_all_zero_are_refused_as_in_memory(rows, here):
     assert messages[0] == messages[1]
 
 
+def test_lazy_answers_are_not_written(rows, in_memory, here):
+    with pytest.raises(InvalidParameterError, match="out must be None for Dask collections"):
+        in_memory["shared"].predict(cut(rows[0], 3), out=np.empty(N))
+
+
 def test_partitions_may_be_sparse(rows, here):
     X, y, _, _ = rows
     thin = np.where(np.abs(X) < 1, 0, X)

@@ -221,6 +221,48 @@ def test_features_deviations_and_scores_from_files(folder):
     assert model.score(folder, "y", "w") == pytest.approx(score, abs=1e-9)
 
 
+def test_predictions_are_written_where_they_are_wanted(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("rflaf.budget._PREDICTED_ROWS", 100)
+    model = MODELS["shared"].fit(X, Y)
+    mean, deviation = model.predict(X, return_std=True)
+    model.fit(rows(folder), "y")
+    out = np.lib.format.open_memmap(tmp_path / "predictions.npy", "w+", np.float32, (N,))
+    assert model.predict(folder, out=out) is out
+    np.testing.assert_allclose(np.load(tmp_path / "predictions.npy"), mean, atol=1e-5)
+    pair = np.empty(N), np.empty(N)
+    assert model.predict(folder, return_std=True, out=pair)[1] is pair[1]
+    np.testing.assert_allclose(pair, (mean, deviation), atol=1e-6)
+    features = np.empty((N, model.n_components_))
+    np.testing.assert_array_equal(model.transform(rows(folder), out=features), model.transform(rows(folder)))
+    table = TABLE.select(INPUTS).to_pandas()
+    np.testing.assert_allclose(model.predict(table, out=pair[0]), mean, atol=1e-6)
+    labels = RFLAFClassifier(4, alpha=1e-4, **RANDOM).fit(rows(folder), "label")
+    probabilities = np.empty((N, 3))
+    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+        answers = getattr(labels, method)
+        np.testing.assert_array_equal(answers(folder, out=probabilities), answers(table))
+    np.testing.assert_array_equal(labels.predict(folder, out=np.empty(N, "U9")), labels.predict(table))
+
+
+@pytest.mark.parametrize(
+    ("out", "found"),
+    [
+        (np.empty(N - 1), "float64 of shape \\(899,\\)"),
+        (np.empty((N, 1)), "shape \\(900, 1\\)"),
+        (np.empty(N, int), "int64"),
+        ([0.0] * N, "list"),
+    ],
+)
+def test_an_array_that_cannot_hold_the_predictions_is_refused(folder, out, found):
+    model = MODELS["shared"].fit(rows(folder), "y")
+    for table in (folder, TABLE.select(INPUTS).to_pandas()):
+        with pytest.raises(InvalidParameterError, match=f"out must be an array of shape .900,. .*{found}"):
+            model.predict(table, out=out)
+    labels = RFLAFClassifier(4, alpha=1e-4, **RANDOM).fit(X, LABELS)
+    with pytest.raises(InvalidParameterError, match=r"out must be .* that can hold <U6"):
+        labels.predict(X, out=np.empty(N, "U3"))
+
+
 def test_csv_and_numpy_files_give_the_model_of_the_array(tmp_path):
     model = MODELS["one a component"]
     expected = model.fit(X, Y, sample_weight=WEIGHT).predict(X)

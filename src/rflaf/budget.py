@@ -30,6 +30,7 @@ _NODES = 193  # of a column that bends, at most
 _TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
 _MARGIN = 2**20  # small things
+_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,21 @@ def plan_more(memory: int | None, table: TableSize, n_components: int, squared: 
     if memory < _needed(stages, LEAST_ROWS, 1):
         raise _too_little(stages, memory)
     return _divided(stages, memory)
+
+
+def plan_prediction(memory: int | None, table: TableSize, width: int) -> int:
+    """Rows of a block that are read to be predicted, where ``width`` numbers are made of each.
+
+    >>> plan_prediction(None, TableSize(10**7, 20, 0, 8), 101)
+    16384
+    """
+    most = min(_PREDICTED_ROWS, max(LEAST_ROWS, _PREDICTED_BYTES // (8 * table.n_features)))
+    if memory is None:
+        return most
+    stage = Stage("the rows to predict", table.reading + _MARGIN, 0, 0, _reader(table) + 16 * width)
+    if memory < stage.bytes(LEAST_ROWS, 1):
+        raise _too_little([stage], memory)
+    return min(most, (memory - stage.fixed) // stage.row)
 
 
 def _divided(stages: list[Stage], memory: int) -> Budget:

@@ -676,6 +676,12 @@ def by_partition(method: Callable[..., Any]) -> Callable[..., Any]:
     def lazily(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_collection(X):
             return method(self, X, *args, **kwargs)
+        if kwargs.get("out") is not None:
+            raise InvalidParameterError(
+                "out must be None for Dask collections, whose answers are lazy",
+                type(kwargs["out"]).__name__,
+                "Write them with dask.array.store.",
+            )
         return _predict(lambda estimator, rows: method(estimator, rows, *args, **kwargs), self, X)
 
     return lazily
