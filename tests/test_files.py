@@ -320,6 +320,15 @@ def test_categories_and_gaps_are_encoded_as_in_memory(tmp_path):
     np.testing.assert_allclose(model.predict(tmp_path / "rows.csv"), expected, atol=1e-6)
 
 
+def test_a_text_that_says_nothing_is_left_out(tmp_path):
+    table = TABLE.select([*INPUTS, "y"]).append_column("day", pa.array(["Monday"] * N))
+    files = write(tmp_path / "rows", (100,), 77, table)
+    model = MODELS["shared"].fit(files, "y")
+    assert list(model.feature_names_in_) == INPUTS
+    assert [left.name for left in model.table_encoding_.dropped] == ["day"]
+    assert "a column to learn from" in refused(Table(files, columns=["day"]))
+
+
 def test_missing_values_are_missing_whether_empty_or_not_a_number(tmp_path):
     gaps = np.where(rng.random(N) < 0.2, np.nan, X[:, 2])
     answers = []

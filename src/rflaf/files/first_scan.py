@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rflaf.blocks import add_weights, weigh_labels
 from rflaf.errors import InvalidParameterError
-from rflaf.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, summarise
+from rflaf.tables import NumberColumn, TableEncoding, TableSummary, clean, encode_columns, make_encoding, summarise
 
 from .request import Request, distinct
 from .room import rows_together
@@ -114,12 +114,15 @@ class _Seen:
                 self.target_ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
 
     def encoding(self, inputs: list[str]) -> TableEncoding:
-        """How to encode the inputs; columns that say nothing are left out."""
-        others = () if self.summary is None else make_encoding(self.summary).columns
+        """How to encode the inputs; columns that say nothing are left out, refused where there are no others."""
+        summary = self.summary or TableSummary({})
+        others, dropped = encode_columns(summary)
+        if not (self.numeric or others):
+            return make_encoding(summary)  # refuses
         found: dict[str, Any] = {column.name: column for column in others}
         for name, seen in self.numeric.items():
             found[name] = NumberColumn(name, seen.mean, seen.n_missing > 0)
-        return TableEncoding(tuple(found[name] for name in inputs if name in found))
+        return TableEncoding(tuple(found[name] for name in inputs if name in found), tuple(dropped))
 
 
 def _target(batch: Any, name: str, group: RowGroup) -> Array:
