@@ -166,10 +166,14 @@ def looked_at(tmp_path_factory):
     }
 
 
+POOLS = []  # buffers may outlive the work that made them, and a pool must outlive its buffers
+
+
 def peak_of(work):
     """The most bytes that Python and Arrow have while files are read."""
     pa = pytest.importorskip("pyarrow")
     before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    POOLS.append(pool)
     pa.set_memory_pool(pool)
     tracemalloc.start()
     try:
