@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hypothesis
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -9,6 +10,8 @@ from threadpoolctl import threadpool_limits
 from rflaf import specification
 
 pytest.register_assert_rewrite("commands", "refusals")
+hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no fault of an example
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_single_precision_is_near_double_precision():
     np.testing.assert_allclose(gradient_32, gradient, atol=1e-3 * np.abs(gradient).max())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(1, 90), seeds)
 def test_the_blocks_do_not_change_the_objective(block_rows, seed):
     basis = BASES[0]
@@ -121,7 +121,7 @@ def test_the_blocks_do_not_change_the_objective(block_rows, seed):
     np.testing.assert_allclose(other[1], one[1], rtol=1e-7, atol=1e-9 * np.abs(one[1]).max())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seeds)
 def test_permuting_the_components_leaves_the_objective_unchanged(seed):
     basis, directions = BASES[0], some_directions(seed=seed)
@@ -133,7 +133,7 @@ def test_permuting_the_components_leaves_the_objective_unchanged(seed):
     np.testing.assert_allclose(permuted, v[order], rtol=1e-7, atol=1e-9)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.floats(-3, 3).map(lambda exponent: 10.0**exponent), st.booleans(), seeds)
 def test_the_gauge_leaves_the_profile_unchanged(factor, negative, seed):
     basis, c = BASES[0], -factor if negative else factor
@@ -153,7 +153,7 @@ def test_a_longer_activation_never_costs_more():
 # The sphere
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 12), st.floats(0.1, 10), seeds)
 def test_the_sphere_is_kept_and_the_smallest_eigenvector_found(n_basis, radius, seed):
     rng = np.random.default_rng(seed)

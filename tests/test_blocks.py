@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rflaf.blocks import ArraySource, Scratch, StandardisedTargets, array_source
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rflaf import RFLAFClassifier, RFLAFRegressor
-from rflaf.budget import TableSize, fit_stages, least_memory, plan_fit
+from rflaf.budget import TableSize, fit_stages, least_memory, plan_fit, plan_more
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
+from rflaf.files import open_table
 from rflaf.losses import Logistic
 from rflaf.specification import FitSpec
 
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 sizes = st.builds(TableSize, st.integers(2, 10**8), st.integers(1, 3000), st.integers(1, 10), st.sampled_from([4, 8]))
 specs = st.builds(
     FitSpec,
@@ -71,6 +72,18 @@ def test_a_budget_too_small_is_a_value_error_with_rule_value_and_remedy():
         planned(FitSpec(), TableSize(1000, 5, 1, 8), 10)
 
 
+@quick
+@given(st.integers(1, 2000), sizes, st.booleans(), st.integers(0, 2**34))
+def test_rows_that_come_later_fit_their_memory(width, table, squared, more):
+    with pytest.raises(MemoryBudgetError, match="memory must hold") as refusal:
+        plan_more(1, table, width, squared)
+    least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
+    budget = plan_more(least + more, table, width, squared)
+    assert 64 <= budget.block_rows <= 2048
+    assert budget.n_workers >= 1
+    assert budget.left >= 0
+
+
 def test_without_a_budget_blocks_have_2048_rows():
     budget = plan_fit(FitSpec(), TableSize(10**6, 20, 1, 8))
     assert (budget.block_rows, budget.n_workers, budget.left) == (2048, None, None)
@@ -91,7 +104,7 @@ FITS = {
     "two outputs": (RFLAFRegressor(40, activation="shared", **RANDOM), np.column_stack([TARGET, TARGET**2])),
     "logistic": (RFLAFClassifier(10, alpha=1e-4, **RANDOM), TARGET > 1),
     "poisson": (RFLAFRegressor(30, loss="poisson", alpha=1e-4, **RANDOM), np.floor(np.abs(TARGET))),
-    "refined": (RFLAFRegressor(8, curves=False, alpha=1e-4), TARGET),
+    "refined": (RFLAFRegressor(8, curves=False, alpha=1e-4), TARGET[:5000]),
 }
 
 
@@ -99,20 +112,103 @@ FITS = {
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_allocates_no_more_than_its_budget(name):
     model, y = FITS[name]
+    X = ROWS[: len(y)]
     model.set_params(n_jobs=2, random_state=0, max_iter=20, memory="auto")
     model.fit(ROWS[:1000], y[:1000])  # compiles
     with pytest.raises(MemoryBudgetError) as refusal:
-        model.set_params(memory=1).fit(ROWS, y)
+        model.set_params(memory=1).fit(X, y)
     least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
     for memory in (least, least + 2**24):
         model.set_params(memory=memory)
         tracemalloc.start()
         try:
-            model.fit(ROWS, y)
+            model.fit(X, y)
             peak = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
         assert peak <= memory
+
+
+def test_more_rows_allocate_no_more_than_the_budget():
+    model = RFLAFRegressor(60, activation="shared", n_jobs=2, random_state=0, **RANDOM).fit(ROWS[:500], TARGET[:500])
+    before = model.partial_fit(ROWS[:500], TARGET[:500]).predict(ROWS)
+    with pytest.raises(MemoryBudgetError) as refusal:
+        model.set_params(memory=1).partial_fit(ROWS, TARGET)
+    np.testing.assert_array_equal(model.predict(ROWS), before)
+    memory = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
+    tracemalloc.start()
+    try:
+        model.set_params(memory=memory).partial_fit(ROWS, TARGET)
+        assert tracemalloc.get_traced_memory()[1] <= memory
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def looked_at(tmp_path_factory):
+    """Files of every kind, each with its target."""
+    pa, pq, csv = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet", "pyarrow.csv"))
+    folder = tmp_path_factory.mktemp("looks")
+    texts = np.array(["red", "green", "blue"])[rng.integers(0, 3, 12_000)]
+    gaps = pa.array(np.where(ROWS[:, 3] > 1, np.nan, ROWS[:, 3]), from_pandas=True)
+    numbers = pa.table({f"x{j}": ROWS[:, j] for j in range(12)})
+    mixed = numbers.append_column("gaps", gaps).append_column("text", pa.array(texts))
+    mixed = mixed.append_column("y", pa.array(TARGET)).append_column("label", pa.array(texts))
+    pq.write_table(mixed, folder / "mixed.parquet", row_group_size=3000)
+    csv.write_csv(mixed.select(["x0", "x1", "text", "y"]), folder / "mixed.csv")
+    np.save(folder / "X.npy", ROWS)
+    np.save(folder / "y.npy", TARGET)
+    return {
+        "Parquet": (folder / "mixed.parquet", "y", False),
+        "labels": (folder / "mixed.parquet", "label", True),
+        "CSV": (folder / "mixed.csv", "y", False),
+        "NumPy": (folder / "X.npy", folder / "y.npy", False),
+    }
+
+
+POOLS = []  # buffers may outlive the work that made them, and a pool must outlive its buffers
+
+
+def peak_of(work):
+    """The most bytes that Python and Arrow have while files are read."""
+    pa = pytest.importorskip("pyarrow")
+    before, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    POOLS.append(pool)
+    pa.set_memory_pool(pool)
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1] + pool.max_memory()
+    finally:
+        tracemalloc.stop()
+        pa.set_memory_pool(before)
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "labels", "CSV", "NumPy"])
+def test_the_first_look_at_files_takes_no_more_than_the_budget(kind, looked_at):
+    path, y, labels = looked_at[kind]
+    with pytest.raises(MemoryBudgetError, match="the first look at the files") as refusal:
+        RFLAFRegressor(memory=1).fit(path, y) if not labels else RFLAFClassifier(memory=1).fit(path, y)
+    least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
+    open_table(path, y, labels=labels).close()  # loads what is loaded once
+    for memory in (least, least + 2**21, 2**27):
+        assert peak_of(lambda: open_table(path, y, labels=labels, memory=memory).close()) <= memory  # noqa: B023
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "NumPy"])
+def test_a_prediction_takes_no_more_than_the_budget_beside_its_answer(kind, looked_at, tmp_path):
+    path, y, _ = looked_at[kind]
+    model = RFLAFRegressor(20, random_state=0, n_jobs=2, **RANDOM).fit(path, y)
+    expected = model.predict(path)
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", "w+", float, expected.shape)
+    with pytest.raises(MemoryBudgetError, match="memory must hold the rows to predict") as refusal:
+        model.set_params(memory=1).predict(path)
+    least = int(re.search(r"at least (\d+) bytes", str(refusal.value))[1])
+    for memory in (least, least + 2**21):
+        model.set_params(memory=memory)
+        out[:] = 0
+        assert peak_of(lambda: model.predict(path, out=out)) <= memory
+        np.testing.assert_allclose(out, expected, rtol=1e-12)
 
 
 MEASURE = """
@@ -135,11 +231,11 @@ print(status("VmHWM") - before)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A table of 20 columns and 67 MB, and a small one."""
+    """A table of 20 columns and 50 MB, and a small one."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     made = tmp_path_factory.mktemp("rows")
     rng = np.random.default_rng(0)
-    for name, n_rows in (("small", 30_000), ("large", 400_000)):
+    for name, n_rows in (("small", 30_000), ("large", 300_000)):
         X = rng.standard_normal((n_rows, 20))
         columns = {f"x{j}": X[:, j] for j in range(20)} | {"y": np.sin(X[:, 0]) + X[:, 1] ** 2}
         (made / name).mkdir()

@@ -612,7 +612,7 @@ def test_a_class_rarer_than_a_hundredth_is_found_where_classes_are_balanced():
     assert plain.predict_proba(X)[:, 1].mean() == pytest.approx(np.mean(y == "rare"), rel=0.05)
 
 
-@hypothesis_settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(2, 5), st.integers(0, 2**20), st.booleans())
 def test_probabilities_average_to_the_shares_of_the_classes(n_classes, seed, weighted):
     """The slope in the intercept is zero at the solution."""

@@ -101,8 +101,6 @@ def in_memory(rows):
 @pytest.mark.parametrize("n_parts", PARTITIONS)
 @pytest.mark.parametrize("name", list(REGRESSORS))
 def test_any_partition_gives_the_model_of_the_rows_in_memory(name, n_parts, rows, in_memory, here):
-    if n_parts == 40 and name in ("huber", "quantile"):
-        n_parts = 13  # many passes: as good a test, and sooner done
     X, y, _, _ = rows
     model = regressor(name).fit(cut(X, n_parts), cut(y, n_parts))
     assert_allclose(model.predict(X), in_memory[name].predict(X), rtol=0, atol=1e-6)
@@ -188,6 +186,21 @@ def test_whole_numbers_and_single_precision_are_taken(rows, here):
     assert_allclose(single.predict(X), regressor().fit(X.astype(np.float32), y).predict(X), atol=1e-2)
 
 
+def test_counts_that_are_all_zero_are_refused_as_in_memory(rows, here):
+    X, y, _, _ = rows
+    messages = []
+    for table, zeros in ((X, 0 * y), (cut(X, 7), cut(0 * y, 7))):
+        with pytest.raises(InvalidParameterError, match="some counts must be above zero") as error:
+            regressor(loss="poisson").fit(table, zeros)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
+def test_lazy_answers_are_not_written(rows, in_memory, here):
+    with pytest.raises(InvalidParameterError, match="out must be None for Dask collections"):
+        in_memory["shared"].predict(cut(rows[0], 3), out=np.empty(N))
+
+
 def test_partitions_may_be_sparse(rows, here):
     X, y, _, _ = rows
     thin = np.where(np.abs(X) < 1, 0, X)
@@ -203,8 +216,16 @@ def test_chunks_of_partitions_are_learned(rows, here):
     one.partial_fit(X[500:], y[500:])
     other.partial_fit(cut(X[500:], 3), cut(y[500:], 3))
     assert_allclose(other.predict(X), one.predict(X), rtol=1e-10)
-    with pytest.raises(InvalidParameterError, match="rows that fade must be in memory"):
-        regressor(half_life=10).partial_fit(cut(X, 3), cut(y, 3))
+
+
+@pytest.mark.parametrize("name", ["shared", "huber"])
+def test_rows_of_partitions_fade_in_their_order(name, rows, here):
+    X, y, _, weight = rows
+    one, other = (regressor(name, half_life=300, alpha=1e-3) for _ in range(2))
+    for part in (slice(0, 500), slice(500, N)):
+        one.partial_fit(X[part], y[part], weight[part])
+        other.partial_fit(cut(X[part], 3), cut(y[part], 3), cut(weight[part], 3))
+    assert_allclose(other.predict(X), one.predict(X), rtol=0, atol=1e-6)
 
 
 def test_chunks_of_labels_are_learned(rows, here):
@@ -460,8 +481,11 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         compute = Cluster.compute
         patch.setattr(Cluster, "compute", lambda *given: readers.append(1) or compute(*given))
-        patch.setattr("rflaf.files._PART_ROWS", 300)
+        patch.setattr("rflaf.files.parquet_rows._PART_ROWS", 300)
         assert_allclose(fitted("shared"), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
+        fading, expected = (regressor(half_life=300).fit(X, y, weight) for _ in range(2))
+        fading.partial_fit(tmp_path / "rows.parquet", "y", "w")
+        assert_allclose(fading.predict(X), expected.partial_fit(X, y, weight).predict(X), rtol=0, atol=1e-8)
         few = {"max_iter": 3, "memory": 10**7}
         with pytest.warns(ConvergenceWarning):
             streamed = fitted("huber", **few)

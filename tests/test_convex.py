@@ -168,7 +168,7 @@ def test_whole_weights_equal_repeated_rows():
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=0, atol=1e-8)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(st.integers(1, 6), st.integers(4, 12), st.floats(-5, 1), st.integers(0, 1000))
 def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exponent, seed):
     X, y = some_rows(60, seed=seed)

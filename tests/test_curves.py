@@ -29,7 +29,7 @@ from rflaf.spectral import Directions
 BASIS = BSplineBasis(12)
 WIDTHS = (1, 7, 8, 33)
 
-quick = settings(deadline=None, max_examples=30)
+quick = settings(max_examples=30)
 each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 each_width = pytest.mark.parametrize("width", WIDTHS)
 each_sharing = pytest.mark.parametrize("shared", [True, False], ids=["shared", "per_component"])
@@ -326,7 +326,7 @@ def test_predictions_equal_the_reference(dtype, width, shared, n_outputs):
     np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance(dtype, 10 * width**0.5))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.sampled_from([np.float32, np.float64]), st.integers(1, 70), st.integers(1, 40), st.booleans(),
     st.lists(st.integers(3, 12), min_size=1, max_size=3), seeds,
@@ -683,7 +683,7 @@ def test_a_pickled_model_predicts_the_same_bits(dtype):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).decision(X), before)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.booleans(), seeds)
 def test_permuting_the_components_leaves_predictions_unchanged(shared, seed):
     model, X = some_model(shared=shared, seed=seed), some_inputs(seed=seed)
@@ -695,7 +695,7 @@ def test_permuting_the_components_leaves_predictions_unchanged(shared, seed):
     np.testing.assert_allclose(other.decision(X), model.decision(X), rtol=1e-10, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(1, 3), seeds)
 def test_a_line_may_be_moved_from_the_directions_into_the_curves_between_the_nodes(column, seed):
     """A curve may hold any piecewise linear function, so a line too; only beyond the nodes do they differ."""

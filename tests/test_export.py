@@ -348,7 +348,7 @@ def test_onnx_is_the_formula(made):
 
 
 @needs_gcc
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(models())
 def test_c_is_the_formula(tmp_path_factory, made):
     model, X = made

@@ -33,7 +33,7 @@ RANDOM = {"directions": "random", "random_state": 0, "n_jobs": 1}
 TABLE = pa.table(
     {"a": X[:, 0], "y": Y, "b": X[:, 1], "c": X[:, 2], "w": WEIGHT, "count": COUNTS, "label": LABELS, "y2": Y**2}
 )
-quick = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def write(folder, edges=(), row_group=N, table=TABLE):
@@ -221,6 +221,48 @@ def test_features_deviations_and_scores_from_files(folder):
     assert model.score(folder, "y", "w") == pytest.approx(score, abs=1e-9)
 
 
+def test_predictions_are_written_where_they_are_wanted(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("rflaf.budget._PREDICTED_ROWS", 100)
+    model = MODELS["shared"].fit(X, Y)
+    mean, deviation = model.predict(X, return_std=True)
+    model.fit(rows(folder), "y")
+    out = np.lib.format.open_memmap(tmp_path / "predictions.npy", "w+", np.float32, (N,))
+    assert model.predict(folder, out=out) is out
+    np.testing.assert_allclose(np.load(tmp_path / "predictions.npy"), mean, atol=1e-5)
+    pair = np.empty(N), np.empty(N)
+    assert model.predict(folder, return_std=True, out=pair)[1] is pair[1]
+    np.testing.assert_allclose(pair, (mean, deviation), atol=1e-6)
+    features = np.empty((N, model.n_components_))
+    np.testing.assert_array_equal(model.transform(rows(folder), out=features), model.transform(rows(folder)))
+    table = TABLE.select(INPUTS).to_pandas()
+    np.testing.assert_allclose(model.predict(table, out=pair[0]), mean, atol=1e-6)
+    labels = RFLAFClassifier(4, alpha=1e-4, **RANDOM).fit(rows(folder), "label")
+    probabilities = np.empty((N, 3))
+    for method in ("predict_proba", "predict_log_proba", "decision_function"):
+        answers = getattr(labels, method)
+        np.testing.assert_array_equal(answers(folder, out=probabilities), answers(table))
+    np.testing.assert_array_equal(labels.predict(folder, out=np.empty(N, "U9")), labels.predict(table))
+
+
+@pytest.mark.parametrize(
+    ("out", "found"),
+    [
+        (np.empty(N - 1), "float64 of shape \\(899,\\)"),
+        (np.empty((N, 1)), "shape \\(900, 1\\)"),
+        (np.empty(N, int), "int64"),
+        ([0.0] * N, "list"),
+    ],
+)
+def test_an_array_that_cannot_hold_the_predictions_is_refused(folder, out, found):
+    model = MODELS["shared"].fit(rows(folder), "y")
+    for table in (folder, TABLE.select(INPUTS).to_pandas()):
+        with pytest.raises(InvalidParameterError, match=f"out must be an array of shape .900,. .*{found}"):
+            model.predict(table, out=out)
+    labels = RFLAFClassifier(4, alpha=1e-4, **RANDOM).fit(X, LABELS)
+    with pytest.raises(InvalidParameterError, match=r"out must be .* that can hold <U6"):
+        labels.predict(X, out=np.empty(N, "U3"))
+
+
 def test_csv_and_numpy_files_give_the_model_of_the_array(tmp_path):
     model = MODELS["one a component"]
     expected = model.fit(X, Y, sample_weight=WEIGHT).predict(X)
@@ -276,6 +318,15 @@ def test_categories_and_gaps_are_encoded_as_in_memory(tmp_path):
     csv.write_csv(table, tmp_path / "rows.csv")
     model.fit(Table(tmp_path / "rows.csv", columns=columns), "y")
     np.testing.assert_allclose(model.predict(tmp_path / "rows.csv"), expected, atol=1e-6)
+
+
+def test_a_text_that_says_nothing_is_left_out(tmp_path):
+    table = TABLE.select([*INPUTS, "y"]).append_column("day", pa.array(["Monday"] * N))
+    files = write(tmp_path / "rows", (100,), 77, table)
+    model = MODELS["shared"].fit(files, "y")
+    assert list(model.feature_names_in_) == INPUTS
+    assert [left.name for left in model.table_encoding_.dropped] == ["day"]
+    assert "a column to learn from" in refused(Table(files, columns=["day"]))
 
 
 def test_missing_values_are_missing_whether_empty_or_not_a_number(tmp_path):
@@ -443,6 +494,20 @@ def test_names_that_do_not_fit_are_refused(folder, tmp_path):
     assert "labels must be texts" in refused(rows(folder), "y", model=RFLAFClassifier(4, **RANDOM))
     one = write(tmp_path / "rows", table=TABLE.append_column("one", pa.array(["same"] * N)))
     assert "at least two classes" in refused(rows(one), "one", model=RFLAFClassifier(4, **RANDOM))
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_counts_that_are_all_zero_are_refused_as_in_memory(folder, tmp_path, fit_intercept):
+    model = RFLAFRegressor(4, loss="poisson", fit_intercept=fit_intercept, **RANDOM)
+    with pytest.raises(InvalidParameterError) as error:
+        model.fit(X, np.zeros(N))
+    assert "some counts must be above zero" in str(error.value)
+    zeros = write(tmp_path / "rows", (100,), 70, replaced(TABLE, "count", slice(None), 0.0))
+    assert refused(rows(zeros), "count", model=model) == str(error.value)
+    csv.write_csv(pq.read_table(zeros), tmp_path / "zeros.csv")
+    assert refused(rows(tmp_path / "zeros.csv"), "count", model=model) == str(error.value)
+    np.save(tmp_path / "X.npy", X)
+    assert refused(tmp_path / "X.npy", np.zeros(N), model=model) == str(error.value)
 
 
 def test_numpy_files_that_do_not_fit_are_refused(tmp_path):

@@ -47,7 +47,7 @@ def sparse_with_stored_zeros(X: np.ndarray, seed: int) -> sp.csr_array:
 # The same folds however the rows come
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tables(), n_folds_each)
 def test_folds_are_numbers_below_their_count(X, n_folds):
     folds = folds_of(X, n_folds)
@@ -56,21 +56,21 @@ def test_folds_are_numbers_below_their_count(X, n_folds):
     np.testing.assert_array_equal(folds, folds_of(X.copy(), n_folds))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tables(), n_folds_each, seeds)
 def test_the_order_of_the_rows_does_not_matter(X, n_folds, seed):
     order = np.random.default_rng(seed).permutation(len(X))
     np.testing.assert_array_equal(folds_of(X[order], n_folds), folds_of(X, n_folds)[order])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tables(), n_folds_each, st.sets(st.integers(1, 59), max_size=6))
 def test_any_partition_into_blocks_gives_the_same_folds(X, n_folds, cuts):
     parts = np.split(X, sorted(cut for cut in cuts if cut < len(X)))
     np.testing.assert_array_equal(np.concatenate([folds_of(part, n_folds) for part in parts]), folds_of(X, n_folds))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(tables(), n_folds_each, seeds)
 def test_sparse_rows_are_in_the_folds_of_dense_ones(X, n_folds, seed):
     expected = folds_of(X, n_folds)
@@ -82,7 +82,7 @@ def test_sparse_rows_are_in_the_folds_of_dense_ones(X, n_folds, seed):
     np.testing.assert_array_equal(folds_of(stored[half:], n_folds), expected[half:])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(tables(), n_folds_each)
 def test_the_layout_of_the_memory_does_not_matter(X, n_folds):
     expected = folds_of(X, n_folds)
@@ -91,7 +91,7 @@ def test_the_layout_of_the_memory_does_not_matter(X, n_folds):
     np.testing.assert_array_equal(folds_of(wide[::2, ::2], n_folds), expected)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(tables(), n_folds_each)
 def test_single_precision_is_in_the_folds_of_the_same_numbers(X, n_folds):
     X = X.astype(np.float32)
@@ -113,7 +113,7 @@ def test_zero_has_no_sign():
     np.testing.assert_array_equal(folds_of(sparse_with_stored_zeros(signed, 0), 5), folds_of(X, 5))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(tables(), n_folds_each, seeds)
 def test_equal_rows_are_in_the_same_fold(X, n_folds, seed):
     copies = np.random.default_rng(seed).integers(0, 4, len(X))

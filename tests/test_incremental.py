@@ -29,7 +29,7 @@ from rflaf.outcomes import StopReason
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 EXECUTOR = ThreadExecutor(1)
-quick = hypothesis_settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 # Sums of rows under the squared loss

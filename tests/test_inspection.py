@@ -64,7 +64,7 @@ def test_rows_that_move_apart_widen_the_band_within_the_range_of_the_responses(f
     assert 0 <= effect.low.min() < effect.high.max() <= 1
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
 def test_few_values_are_looked_at_one_by_one(values):
     X = np.array(values, float)[:, None]

@@ -39,7 +39,7 @@ N_ROWS = (1, 3, 7, 8, 9, 31, 2048)  # below, at and above one vector, and a whol
 N_CELLS = (1, 2, 3, 16, 1201)
 FAR = (-1e9, -3e4, 3e4, 1e9, -np.inf, np.inf)
 
-quick = settings(deadline=None, max_examples=40)
+quick = settings(max_examples=40)
 each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 each_row_count = pytest.mark.parametrize("n_rows", N_ROWS)
 each_cell_count = pytest.mark.parametrize("n_cells", N_CELLS)

@@ -96,7 +96,7 @@ def test_the_variance_is_that_of_the_posterior_by_explicit_matrices(intercept, w
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 8), st.integers(1, 3), st.floats(-4, 2), st.booleans(), seeds)
 def test_the_variance_is_above_the_noise_and_falls_towards_it_with_more_rows(
     n_rows, n_components, n_outputs, exponent, intercept, seed
@@ -131,7 +131,7 @@ def test_the_unit_of_weights_that_are_no_counts_does_not_matter(factor):
 # Units of the targets
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 40), st.integers(1, 6), st.integers(1, 3), st.booleans(), seeds)
 def test_equations_of_scaled_targets_become_those_of_the_raw_ones(n_rows, n_components, n_outputs, weighted, seed):
     rng = np.random.default_rng(seed)
@@ -372,7 +372,7 @@ def test_a_curve_counts_together_with_its_line():
     np.testing.assert_allclose(model.column_importance(X), [1, 0], atol=1e-6)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.booleans(), seeds)
 def test_shares_sum_to_one_whatever_the_units_of_the_columns(bent, seed):
     model, X, _ = some_model(bent, False, 2)

@@ -57,7 +57,7 @@ def scores_by_definition(Z, lam):
 # The scores
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 30), st.integers(1, 12), lambdas, seeds)
 def test_scores_lie_in_the_unit_interval_and_sum_to_the_effective_dimension(n_rows, pool_size, lam, seed):
     Z = some_features(n_rows, pool_size, seed)
@@ -69,7 +69,7 @@ def test_scores_lie_in_the_unit_interval_and_sum_to_the_effective_dimension(n_ro
     assert leverage.effective_dimension <= min(n_rows, pool_size) + 1e-9
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 30), st.integers(1, 12), lambdas, seeds)
 def test_scores_are_those_of_algorithm_1(n_rows, pool_size, lam, seed):
     Z = some_features(n_rows, pool_size, seed)
@@ -88,7 +88,7 @@ def test_the_effective_dimension_falls_with_lambda_from_the_rank_to_zero():
     assert dimensions[-1] < 1e-5
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 8), lambdas, seeds)
 def test_scores_of_orthogonal_features_have_a_closed_form(pool_size, lam, seed):
     rng = np.random.default_rng(seed)
@@ -212,7 +212,7 @@ def pool_and_scores(pool_size: int = 12, seed: int = 0) -> tuple[Directions, Lev
     return draw(Gaussian(), 3, pool_size, rng), Leverage(rng.exponential(size=pool_size), lam=0.1)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 40), st.integers(1, 60), seeds)
 def test_resampled_weights_are_one_over_the_root_of_s_q(pool_size, n_components, seed):
     pool, leverage = pool_and_scores(pool_size, seed)

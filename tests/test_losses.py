@@ -142,7 +142,7 @@ def test_squared_is_the_huber_loss_without_an_end():
 # Derivatives
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(losses, st.integers(1, 12), st.integers(1, 4), seeds)
 def test_the_slope_equals_finite_differences_of_the_value(loss, n_rows, n_outputs, seed):
     f, y = some_problem(loss, n_rows, n_outputs, seed)
@@ -152,7 +152,7 @@ def test_the_slope_equals_finite_differences_of_the_value(loss, n_rows, n_output
     np.testing.assert_allclose(loss.slope(f, y), expected, rtol=1e-6, atol=1e-7)
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(losses, st.integers(1, 12), st.integers(1, 4), seeds)
 def test_the_curvature_is_the_diagonal_of_finite_differences_of_the_slope(loss, n_rows, n_outputs, seed):
     f, y = some_problem(loss, n_rows, n_outputs, seed)
@@ -190,7 +190,7 @@ def test_the_lowest_value_is_zero_and_has_no_slope(loss):
 # Shape
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(losses, st.integers(1, 12), st.integers(1, 4), st.floats(-2, 6), seeds)
 def test_no_answer_costs_less_than_nothing(loss, n_rows, n_outputs, log_size, seed):
     f, y = some_problem(loss, n_rows, n_outputs, seed, 10.0**log_size)
@@ -199,7 +199,7 @@ def test_no_answer_costs_less_than_nothing(loss, n_rows, n_outputs, log_size, se
     assert np.all(value >= -1e-14 * (1 + np.abs(f).max() + np.abs(y).max() ** 2))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(losses, st.integers(1, 4), st.floats(-2, 4), st.floats(0, 1), seeds)
 def test_losses_are_convex_along_any_segment(loss, n_outputs, log_size, share, seed):
     f, y = some_problem(loss, 20, n_outputs, seed, 10.0**log_size)
@@ -242,7 +242,7 @@ def test_the_bound_of_the_curvature_is_attained(loss):
     assert np.linalg.eigvalsh(hessian)[-1] == pytest.approx(loss.curvature_bound, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 6), seeds)
 def test_no_direction_of_softmax_is_more_curved_than_its_bound(n_classes, seed):
     f, y = some_problem(Softmax(), 10, n_classes, seed)
@@ -290,7 +290,7 @@ def samples(draw, kinds=LOSSES):
     return loss, y, weight
 
 
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 @given(samples([Squared(), Logistic(), SquaredHinge(), Softmax(), Poisson()]))
 def test_the_mean_slope_is_zero_at_the_best_constant(case):
     loss, y, weight = case
@@ -298,7 +298,7 @@ def test_the_mean_slope_is_zero_at_the_best_constant(case):
     np.testing.assert_allclose(np.average(slope, axis=0, weights=weight), 0, atol=1e-12 * (1 + np.abs(y).max()))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(samples())
 def test_no_constant_is_better_than_the_best_one(case):
     """To rounding; Huber to delta^2, as it takes the median, and pinball to a quarter of its smoothing."""
@@ -316,7 +316,7 @@ def test_no_constant_is_better_than_the_best_one(case):
         assert found <= lowest + allowed
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(samples(), seeds)
 def test_the_best_constant_counts_weights_and_leaves_out_rows_of_weight_zero(case, seed):
     loss, y, _ = case
@@ -360,7 +360,7 @@ def size_of(loss: Loss, scale: float) -> float:
 EXPLICIT = [loss for loss in LOSSES if loss != Huber()]  # delta None is for targets of unit spread
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.sampled_from(EXPLICIT), st.booleans(), st.floats(-3, 3), seeds)
 def test_a_problem_in_units_is_the_same_up_to_a_factor(loss, intercept, log_size, seed):
     """That is: the squared scale for squared and Huber, the scale for pinball and Poisson, one for the others."""
@@ -382,7 +382,7 @@ def test_a_problem_in_units_is_the_same_up_to_a_factor(loss, intercept, log_size
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from([loss for loss in OF_RESIDUAL if loss != Huber()]), st.floats(-4, 4), seeds)
 def test_a_scaled_loss_is_that_of_scaled_targets(loss, log_scale, seed):
     f, y = some_problem(loss, 20, 2, seed)
@@ -439,7 +439,7 @@ def test_counts_without_any_weight_have_finite_units():
 # Links
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from(LINKED), st.integers(1, 4), seeds)
 def test_the_slope_is_the_mean_less_the_target(loss, n_outputs, seed):
     f, y = some_problem(loss, 20, n_outputs, seed)
@@ -456,7 +456,7 @@ def test_the_mean_of_the_best_constant_is_the_mean_of_the_targets(loss):
         np.testing.assert_array_equal(mean, loss.constant(y, np.ones(50)))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 5), st.floats(-2, 30), seeds)
 def test_probabilities_are_probabilities(n_classes, log_size, seed):
     f, _ = some_problem(Softmax(), 20, n_classes, seed, 10.0**log_size)
@@ -468,7 +468,7 @@ def test_probabilities_are_probabilities(n_classes, log_size, seed):
     np.testing.assert_allclose(p + Logistic().mean(-f), 1, rtol=1e-14)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(-2, 3), seeds)
 def test_softmax_of_two_classes_is_the_logistic_loss_of_the_difference(log_size, seed):
     f, y = some_problem(Softmax(), 20, 2, seed, 10.0**log_size)
@@ -485,7 +485,7 @@ def test_softmax_of_two_classes_is_the_logistic_loss_of_the_difference(log_size,
     np.testing.assert_allclose(Softmax().mean(f)[:, 1:], Logistic().mean(difference), rtol=1e-9, atol=1e-14 + rounding)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 5), st.floats(-100, 100), seeds)
 def test_softmax_does_not_see_what_is_added_to_every_class(n_classes, shift, seed):
     f, y = some_problem(Softmax(), 20, n_classes, seed)
@@ -493,7 +493,7 @@ def test_softmax_does_not_see_what_is_added_to_every_class(n_classes, shift, see
     np.testing.assert_allclose(Softmax().slope(f, y).sum(axis=1), 0, atol=1e-14)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.sampled_from(OF_SIGN), seeds)
 def test_the_two_classes_are_treated_alike(loss, seed):
     f, y = some_problem(loss, 20, 2, seed)
@@ -505,7 +505,7 @@ def test_the_two_classes_are_treated_alike(loss, seed):
 # The smoothing of the pinball loss
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.floats(0.01, 0.99), st.floats(-4, 1).map(lambda exponent: 10.0**exponent), seeds)
 def test_the_pinball_loss_is_rounded_within_its_smoothing_only(quantile, smoothing, seed):
     loss = Pinball(quantile, smoothing)
@@ -673,7 +673,7 @@ def single(values) -> np.ndarray:
     return np.asarray(values, np.float32).astype(np.float64)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(losses, st.integers(1, 30), st.integers(1, 4), st.floats(-2, 1), seeds)
 def test_the_compiled_losses_are_those_of_their_classes(loss, n_rows, n_outputs, log_size, seed):
     f, y = some_problem(loss, n_rows, n_outputs, seed, 10.0**log_size)

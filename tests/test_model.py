@@ -66,7 +66,7 @@ def test_the_decision_is_the_sum_over_components(basis, shared, n_outputs):
     np.testing.assert_allclose(model.decision(X), decision_by_definition(model, X), rtol=1e-6, atol=1e-5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 11), st.integers(1, 3), st.booleans(), seeds)
 def test_the_decision_is_features_times_coefficients(n_rows, n_features, n_components, n_outputs, shared, seed):
     model = some_model(BASES[0], n_features, n_components, n_outputs, shared, seed)
@@ -207,7 +207,7 @@ def test_columns_far_from_zero_keep_their_digits_in_single_precision(basis, colu
     np.testing.assert_allclose(model.features(X), model.features(X.astype(np.float64)), atol=2e-5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(0, 5), st.floats(-3, 3), st.integers(1, 4), st.integers(8, 20), seeds)
 def test_a_shift_of_any_size_costs_no_digits(shift, scale, n_features, n_components, seed):
     """Of rows that single precision tells apart, by components enough to tell where they are."""
@@ -278,7 +278,7 @@ def test_the_gradient_vanishes_far_away():
 # Invariances
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(-3, 3).map(lambda exponent: 10.0**exponent), st.booleans(), seeds)
 def test_the_gauge_leaves_predictions_unchanged(factor, shared, seed):
     model, X = some_model(shared=shared, seed=seed), some_inputs(seed=seed)
@@ -287,7 +287,7 @@ def test_the_gauge_leaves_predictions_unchanged(factor, shared, seed):
     np.testing.assert_allclose(other.decision(X), model.decision(X), rtol=1e-10, atol=1e-10)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.booleans(), seeds)
 def test_permuting_the_components_leaves_predictions_unchanged(shared, seed):
     model, X = some_model(shared=shared, seed=seed), some_inputs(seed=seed)

@@ -82,7 +82,7 @@ def partitions(draw):
     return Z, y, weight, np.split(rng.permutation(n_rows), cuts)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(partitions())
 def test_any_row_partition_gives_the_same_equations(case):
     Z, y, weight, parts = case
@@ -99,7 +99,7 @@ def test_any_row_partition_gives_the_same_equations(case):
     assert (in_place.n_rows, in_place.whole_weights) == (total.n_rows, total.whole_weights)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(seeds)
 def test_addition_is_associative_and_commutes(seed):
     a, b, c = (equations_of(*some_rows(n, 4, 1, seed + n)) for n in (3, 8, 20))
@@ -134,7 +134,7 @@ def test_the_mean_square_is_that_of_all_features():
 # The solution
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(2, 30), st.integers(1, 8), st.integers(1, 3), st.floats(-4, 1), st.booleans(),
     st.sampled_from([None, "real", "whole"]), seeds,
@@ -193,7 +193,7 @@ def test_a_large_ridge_leaves_the_mean():
     np.testing.assert_allclose(predictions(solution, Z), np.broadcast_to(y.mean(axis=0), y.shape), rtol=1e-9)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(3, 15), st.booleans(), seeds)
 def test_integer_weights_equal_repeated_rows(n_rows, intercept, seed):
     Z, y = some_rows(n_rows, 3, 2, seed)
@@ -227,7 +227,7 @@ def test_a_row_of_weight_zero_is_no_row():
 # Fewer and scaled features
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 6), seeds)
 def test_taking_and_scaling_equal_the_equations_of_that_design(n_taken, seed):
     Z, y = some_rows(12, 6, 2, seed)
@@ -335,7 +335,7 @@ def test_the_best_ridge_is_the_largest_where_none_is_finite():
     assert single.best_ridge() == single.system.ridges()[-1]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 30), st.integers(1, 8), st.floats(-4, 1), st.booleans(), seeds)
 def test_eigenvalues_and_cholesky_agree(n_rows, n_components, log_ridge, intercept, seed):
     Z, y = some_rows(n_rows, n_components, 2, seed)
@@ -469,7 +469,7 @@ def assert_usable(factor: RidgeFactor, Z) -> None:
     assert isinstance(factor.remedy, Remedy)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     st.integers(1, 12), st.integers(1, 12), st.lists(st.integers(-12, 12), min_size=12, max_size=12),
     st.sampled_from([0.0, 1e-300, 1e-12, 1.0]), st.booleans(), st.sampled_from([np.float32, np.float64]), seeds,
@@ -499,12 +499,17 @@ def test_rows_taken_out_again_and_judged_by_their_sums(intercept):
 
 @given(size=st.integers(1, 40), bottom=st.floats(0, 40))
 def test_a_walk_downhill_ends_at_the_lowest_of_a_valley(size, bottom):
-    errors = walk_downhill(size, lambda places: [abs(i - bottom) for i in places])
-    valley = np.abs(np.arange(size) - bottom)
-    assert valley[np.nanargmin(errors)] == valley.min()
+    valley = np.abs(np.arange(size) - bottom) - 10.0  # errors may be below zero
+    found = walk_downhill(size, lambda places: valley[places])
+    assert valley[found] == pytest.approx(valley.min(), rel=1e-6)
 
 
 def test_a_walk_downhill_takes_what_is_not_finite_for_the_worst():
-    errors = walk_downhill(9, lambda places: [np.nan if i > 4 else np.inf if i == 0 else float(i) for i in places])
-    assert np.nanargmin(errors) == 1
-    assert np.isinf(errors[[0, 7]]).all()
+    assert walk_downhill(9, lambda places: [np.nan if i > 4 else np.inf if i == 0 else float(i) for i in places]) == 1
+
+
+@given(st.integers(0, 2**31))
+def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
+    plateau = np.array([5.0, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 4, 5])
+    rounded = plateau * (1 + 1e-9 * np.random.default_rng(seed).standard_normal(plateau.size))
+    assert walk_downhill(plateau.size, lambda places: rounded[places]) == 8

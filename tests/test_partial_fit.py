@@ -17,12 +17,12 @@ from settings import CONVEX, PAPER
 from sklearn.linear_model import Ridge
 
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
-from rflaf.blocks import array_source
+from rflaf.blocks import ArraySource, array_source
 from rflaf.executors import ThreadExecutor
 from rflaf.incremental import Chunk, begin
 
 pytestmark = pytest.mark.usefixtures("small_pool")
-quick = hypothesis_settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = hypothesis_settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RUNGS = {
     "shared": {**PAPER, "n_basis": 6},
     "leverage": {**PAPER, "n_basis": 6, "sampling": "leverage", "pool_size": 30},
@@ -196,6 +196,40 @@ def test_targets_far_from_zero_keep_their_digits_in_single_precision(table):
     assert np.abs(single.predict(X) - double.predict(X)).max() < 1e-3
 
 
+def fade_in(table, X, y, weight, loss="squared"):
+    """A model of the first rows of a table that has then seen others, however these are given."""
+    rows, outputs, w = table
+    model = regressor(half_life=30, loss=loss).partial_fit(rows[:N_FIRST], outputs[:N_FIRST, 0], w[:N_FIRST])
+    return model.partial_fit(X, y, weight)
+
+
+@pytest.mark.parametrize(("loss", "row_group"), [("squared", 7), ("poisson", 180)])
+def test_rows_of_files_fade_in_their_order(table, loss, row_group, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    X, y, weight = (part[N_FIRST:] for part in table)
+    expected = fade_in(table, X, y[:, 0], weight, loss)
+    columns = pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y[:, 0], "w": weight})
+    for number, part in enumerate((slice(0, 70), slice(70, 180))):
+        rows = columns.slice(part.start, part.stop - part.start)
+        pq.write_table(rows, tmp_path / f"{number}.parquet", row_group_size=row_group)
+    model = fade_in(table, tmp_path, "y", "w", loss)
+    assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+    if loss == "squared":
+        layer, other = model.model_.last_layer, expected.model_.last_layer
+        assert layer.equations.n_rows == pytest.approx(other.equations.n_rows)
+        assert layer.equations.whole_weights is other.equations.whole_weights is False
+
+
+@quick
+@given(st.integers(1, 240), st.sampled_from([3.0, 25.0, 1000.0]))
+def test_rows_fade_the_same_in_any_blocks(block_rows, half_life):
+    X, y = np.random.default_rng(0).standard_normal((240, 2)), np.zeros((240, 1))
+    source = ArraySource(X, y, np.arange(240.0), block_rows)
+    rows = Chunk(source, half_life).rows
+    weights = np.concatenate([rows[i].weight for i in range(len(rows))])
+    assert_allclose(weights, np.arange(240) * 2.0 ** (-np.arange(240)[::-1] / half_life), rtol=1e-12)
+
+
 def test_drifting_data_are_followed(table):
     rng = np.random.default_rng(3)
     X = rng.uniform(-2, 2, (900, 2))
@@ -224,11 +258,11 @@ def test_other_losses_end_near_the_fit_of_all_rows(loss, half_life):
     model = RFLAFRegressor(8, loss=loss, alpha=1e-3, half_life=half_life, random_state=0, **RUNGS["shared"])
     for part in np.split(np.arange(1500), [600, 900, 1200]):
         model.partial_fit(X[part], y[part])
-    chunk = Chunk.fading(array_source(X, y), half_life or 1e12)
+    chunk = Chunk(array_source(X, y), half_life or 1e12)
     whole, _ = begin(model.model_, model._terms, chunk, ThreadExecutor(1))
 
     def mean_loss(one):
-        return np.average(model.loss_.value(one.decision(X), y[:, None]), weights=chunk.source.weight)
+        return np.average(model.loss_.value(one.decision(X), y[:, None]), weights=chunk.rows[0].weight)
 
     assert mean_loss(model.model_) == pytest.approx(mean_loss(whole), rel=0.015)
     assert model.model_.last_layer is None

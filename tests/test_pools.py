@@ -54,7 +54,7 @@ def assert_same_path(one: Selection, other: Selection) -> None:
 # Pools of features
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(25, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from([0.0, 1e-4, 1.0]), st.booleans(), seeds
 )
@@ -65,7 +65,7 @@ def test_features_are_selected_as_by_their_gram_matrix(n_rows, pool_size, n_outp
     assert_same_path(expected, from_features(Z, y, None, pool_size, ridge, intercept))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(25, 70), st.integers(1, 12), st.integers(1, 3), st.sampled_from([0.0, 0.3]), st.booleans(), seeds)
 def test_weighted_features_are_selected_as_by_their_gram_matrix(n_rows, pool_size, n_outputs, ridge, intercept, seed):
     rng = np.random.default_rng(seed)
@@ -273,7 +273,7 @@ def some_rows(n_rows: int, n_outputs: int, weighted: bool, rng):
     return X, y, rng.integers(0, 4, n_rows).astype(float) if weighted else None
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(3, 60),
     st.integers(1, 3),

@@ -109,7 +109,7 @@ def test_plans_bend_as_they_are_named():
 # Rows held out
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(20, 3000), seeds)
 def test_every_split_is_a_partition_and_no_row_is_held_out_twice(n_rows, seed):
     table = Table(np.zeros((n_rows, 1)), np.zeros((n_rows, 1)), np.ones(n_rows))
@@ -264,7 +264,6 @@ def test_the_search_goes_on_from_the_best_of_the_first_only(plan):
         assert trials[0].recipe == best
 
 
-@settings(deadline=None)
 @given(st.sampled_from(list(PLANS)), st.data())
 def test_the_search_returns_all_it_tried_the_best_first(name, data):
     plan = PLANS[name]
@@ -315,7 +314,6 @@ def test_the_narrowest_width_within_the_tolerance_is_chosen(errors, tolerance, c
     assert widths == tried
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.1, 10), min_size=6, max_size=6), st.sampled_from([0.0, 0.01, 0.3]))
 def test_no_narrower_width_that_was_tried_is_as_good(values, tolerance):
     trials, _ = width_of(dict(zip((12, 25, 50, 100, 200, 400), values, strict=True)), tolerance)

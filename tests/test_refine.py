@@ -171,7 +171,7 @@ def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, s
         np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-3, atol=bound, err_msg=name)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.integers(1, 40), st.integers(0, 4), st.integers(0, 4), st.integers(1, 6), st.booleans(), st.integers(1, 4), seeds
 )
@@ -559,7 +559,7 @@ def test_a_column_constant_to_rounding_is_left_out():
     assert 5 not in encoding.columns
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 60), st.integers(1, 6), st.booleans(), seeds)
 def test_a_table_is_read_from_blocks_without_the_rows_of_weight_zero(n_rows, block_rows, sparse, seed):
     rng = np.random.default_rng(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -20,8 +21,12 @@ from sklearn.metrics import mean_pinball_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rflaf import InvalidParameterError, RFLAFRegressor, refine, training
+from rflaf.bases import make_basis
+from rflaf.blocks import ArraySource, Block, SourceView
+from rflaf.executors import ThreadExecutor
 from rflaf.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared
 from rflaf.outcomes import StopReason
+from rflaf.specification import FitSpec
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -265,7 +270,7 @@ def test_quantiles_rise_and_each_has_the_lowest_loss_of_its_own():
         assert mean_pinball_loss(y, own, alpha=level) == min(losses)
 
 
-@hypothesis_settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0.05, 0.95), st.integers(0, 2**20))
 def test_the_share_of_fitted_rows_below_a_quantile_is_that_quantile(quantile, seed):
     """Up to the rows that are met and those within the smoothing: the slope in the intercept is zero."""
@@ -426,7 +431,7 @@ def test_the_fit_of_counts_is_the_poisson_regression_of_its_own_features():
     assert_allclose(model.predict(ROWS), COUNTS.mean() * reference.predict(Z), rtol=1e-4)
 
 
-@hypothesis_settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 2**20), st.floats(-3, 3), st.booleans())
 def test_predicted_counts_add_up_to_those_seen(seed, log_mean, weighted):
     rng = np.random.default_rng(seed)
@@ -641,3 +646,46 @@ def test_rows_of_another_width_are_refused(loss):
     model = regressor(loss=loss).fit(ROWS, target(loss))
     error = refusal(ValueError, [model], lambda fitted: fitted.predict(ROWS[:, :1]))
     assert "X has 1 features, but RFLAFRegressor is expecting 2 features" in str(error)
+
+
+# Any partition
+
+
+@dataclass(frozen=True, slots=True)
+class Parts(SourceView):
+    """The rows of a source in partitions of their own, whatever blocks are asked for."""
+
+    edges: list[int]
+
+    def __len__(self):
+        return len(self.edges) - 1
+
+    def __getitem__(self, index):
+        rows = slice(self.edges[index], self.edges[index + 1])
+        return Block(self.source.X[rows], self.source.y[rows])
+
+    def with_rows(self, block_rows):
+        return self
+
+    def sample(self, n_rows, rng):
+        return self.source.sample(n_rows, rng)
+
+
+@pytest.mark.parametrize("n_parts", [1, 2, 7, 40])
+@pytest.mark.parametrize("loss", [Huber(), Pinball(0.7)], ids=["huber", "quantile"])
+@hypothesis_settings(max_examples=2)
+@given(st.integers(0, 2**31), st.booleans())
+def test_any_partition_chooses_and_solves_as_the_rows_together(loss, n_parts, seed, per_component):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((2100, 2))  # more than are solved far beyond what is asked
+    y = np.sin(2 * X[:, :1]) + 0.1 * rng.standard_normal((2100, 1)) + 5 * (rng.random((2100, 1)) < 0.02)
+    basis = make_basis("bspline", 6, (-3.0, 3.0))
+    spec = FitSpec(n_components=4, refined=False, per_component=per_component, loss=loss, basis=basis)
+    whole, cuts = ArraySource(X, y), rng.choice(np.arange(1, 2100), n_parts - 1, replace=False)
+    with ThreadExecutor(1) as executor:
+        models = [
+            training.train(source, spec, np.random.default_rng(0), executor)
+            for source in (whole, Parts(whole, [0, *sorted(cuts.tolist()), 2100]))
+        ]
+    assert models[1].alpha == pytest.approx(models[0].alpha)
+    assert_allclose(models[1].model.decision(X), models[0].model.decision(X), rtol=0, atol=1e-6)

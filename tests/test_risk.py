@@ -190,7 +190,7 @@ def test_the_objective_is_its_definition(loss, intercept, weighted):
     assert risk.mean_curvature(V, b) == pytest.approx(curvature, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(LOSSES), st.booleans(), st.booleans(), st.integers(1, 3), seeds)
 def test_the_gradient_equals_finite_differences(loss, intercept, weighted, n_outputs, seed):
     Z = some_features(40, 3, seed)
@@ -398,7 +398,7 @@ def test_a_sharp_loss_is_minimised_with_few_features_too(n_components, smoothing
         assert solution.gradient <= 1e-4
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(LOSSES), st.booleans(), st.booleans(), st.floats(-4, 0), st.integers(1, 3), seeds)
 def test_the_gradient_vanishes_at_the_solution(loss, intercept, weighted, log_ridge, n_outputs, seed):
     Z = some_features(60, 4, seed)
@@ -418,7 +418,7 @@ def test_the_gradient_vanishes_at_the_solution(loss, intercept, weighted, log_ri
 # Weights, starts, blocks, threads
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.sampled_from(LOSSES), st.booleans(), seeds)
 def test_whole_weights_equal_repeated_rows(loss, intercept, seed):
     Z = some_features(40, 3, seed)
@@ -498,7 +498,7 @@ def test_kept_and_remade_features_agree(loss):
     assert one.n_passes == other.n_passes
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.sampled_from(SMOOTH), st.integers(1, 130), seeds)
 def test_the_blocks_do_not_change_the_answer(loss, block_rows, seed):
     Z = some_features(seed=seed)
@@ -603,7 +603,7 @@ def test_the_gradient_that_is_reported_is_the_whitened_one_over_that_of_the_cons
         assert solution.gradient == pytest.approx(end / start, rel=1e-5, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.sampled_from(LOSSES), st.floats(-8, -1), st.booleans(), seeds)
 def test_a_fit_that_ends_by_its_gradient_is_within_tolerance(loss, log_tol, few, seed):
     Z = some_features(80, 4, seed)
@@ -813,7 +813,7 @@ def test_the_ridge_is_judged_by_rows_that_are_held_out(one_fold, monkeypatch):
     assert errors.min() < 0.97 * max(errors[0], errors[-1])
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.sampled_from([Squared(), Logistic(), Softmax()]), st.integers(10, 60), seeds)
 def test_the_order_of_the_rows_and_their_blocks_do_not_change_the_ridge(loss, block_rows, seed):
     Z = some_features(60, 3, seed)
@@ -835,7 +835,7 @@ def test_sparse_rows_have_the_ridge_of_dense_ones():
     assert choose_ridge(sparse, source_of(sp.csr_array(Z), y), ridge_grid(sparse, base), base, 100) == dense
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.sampled_from([Squared(), Logistic(), Poisson()]), seeds)
 def test_whole_weights_have_the_ridge_of_repeated_rows(loss, seed):
     Z = some_features(50, 3, seed)
@@ -902,7 +902,7 @@ def test_few_rows_have_a_ridge_under_a_sharp_loss(n_rows):
 # What rows leave behind
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.sampled_from(LOSSES), st.booleans(), seeds)
 def test_the_slope_of_a_memory_equals_finite_differences(loss, intercept, seed):
     Z = some_features(40, 3, seed)

@@ -17,7 +17,7 @@ from rflaf.blocks import array_source
 from rflaf.executors import ThreadExecutor
 from rflaf.scaling import ColumnMoments, ColumnRange, TableMoments, measure
 
-quick = settings(deadline=None, max_examples=60)
+quick = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -120,7 +120,7 @@ def test_whole_weights_equal_repeated_rows():
     np.testing.assert_allclose(weighted.gcv, repeated.gcv, rtol=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(2, 30), st.integers(1, 12), st.integers(1, 3), st.sampled_from([0.0, 1e-4, 1.0]), seeds)
 def test_the_errors_never_rise_and_no_component_is_taken_twice(n_rows, pool_size, n_outputs, ridge, seed):
     Z, y = some_pool(n_rows, pool_size, n_outputs, seed)
@@ -131,7 +131,7 @@ def test_the_errors_never_rise_and_no_component_is_taken_twice(n_rows, pool_size
     assert selection.errors.size == selection.gcv.size == selection.order.size + 1
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 30), st.integers(2, 12), st.booleans(), st.sampled_from([0.0, 1e-4, 1.0]), seeds)
 def test_paths_are_nested(n_rows, pool_size, intercept, ridge, seed):
     Z, y = some_pool(n_rows, pool_size, 1, seed)
@@ -143,7 +143,7 @@ def test_paths_are_nested(n_rows, pool_size, intercept, ridge, seed):
         np.testing.assert_array_equal(part.gcv, whole.gcv[: k + 1])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(2, 8), seeds)
 def test_the_scale_of_a_component_does_not_matter_without_a_ridge(pool_size, seed):
     Z, y = some_pool(40, pool_size, 1, seed)
@@ -328,7 +328,7 @@ def test_the_best_nested_width_is_the_smallest_within_the_tolerance():
     assert [path.best_width(tolerance) for tolerance in (0.0, 0.02, 0.06, 1.0)] == [10, 10, 5, 1]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 10_000))
 def test_a_grid_of_widths_rises_from_one_to_the_largest_in_steps_of_at_most_two(most):
     widths = width_grid(most)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import integrate, stats
@@ -76,7 +76,6 @@ def test_the_t_density_tends_to_the_normal_one():
     np.testing.assert_allclose(StudentT(df=1e12).log_density(W), Gaussian().log_density(W), atol=1e-9)
 
 
-@settings(deadline=None)
 @given(densities, sizes, sizes, seeds)
 def test_the_log_density_depends_on_the_norm_alone_and_falls_with_it(density, n_features, n_components, seed):
     rng = np.random.default_rng(seed)
@@ -89,7 +88,6 @@ def test_the_log_density_depends_on_the_norm_alone_and_falls_with_it(density, n_
 # The samples
 
 
-@settings(deadline=None)
 @given(densities, sizes, sizes, seeds)
 def test_a_sample_has_its_shape_is_finite_and_repeats_with_the_seed(density, n_features, n_components, seed):
     first, second = (density.sample(n_features, n_components, np.random.default_rng(seed)) for _ in range(2))
@@ -115,7 +113,6 @@ def test_the_generator_of_a_random_state_is_good_enough(density):
     assert density.sample(3, 8, legacy).shape == (3, 8)
 
 
-@settings(deadline=None)
 @given(st.sampled_from([d for d in DENSITIES if d.name != "orthogonal"]), sizes, sizes, sizes, seeds)
 def test_a_wider_sample_begins_with_the_narrower_one(density, n_features, n_narrow, n_more, seed):
     narrow = density.sample(n_features, n_narrow, np.random.default_rng(seed))
@@ -123,7 +120,6 @@ def test_a_wider_sample_begins_with_the_narrower_one(density, n_features, n_narr
     np.testing.assert_array_equal(wide[:, :n_narrow], narrow)
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 3), st.integers(1, 3), seeds)
 def test_orthogonal_samples_are_nested_exactly_in_whole_blocks(n_features, n_blocks, n_more, seed):
     narrow = OrthogonalGaussian().sample(n_features, n_blocks * n_features, np.random.default_rng(seed))
@@ -179,7 +175,6 @@ def test_a_t_with_hardly_any_degrees_of_freedom_stays_finite():
     assert np.all(np.isfinite(StudentT(df=1e-3).sample(2, 500, np.random.default_rng(0))))
 
 
-@settings(deadline=None)
 @given(sizes, st.integers(1, 30), seeds)
 def test_orthogonal_directions_are_orthogonal_within_blocks(n_features, n_components, seed):
     W = OrthogonalGaussian().sample(n_features, n_components, np.random.default_rng(seed))
@@ -360,7 +355,6 @@ def test_take_refuses_an_importance_of_another_length():
         some_directions().take([0, 1], importance=np.ones(3))
 
 
-@settings(deadline=None)
 @given(st.data(), sizes, sizes, seeds)
 def test_folded_directions_see_raw_inputs_as_the_original_sees_scaled_ones(data, n_features, n_components, seed):
     center = data.draw(hnp.arrays(float, n_features, elements=st.floats(-1e3, 1e3)))
@@ -389,7 +383,6 @@ def test_fold_refuses_vectors_of_another_length(part):
         some_directions().fold(**vectors)
 
 
-@settings(deadline=None)
 @given(sizes, sizes, seeds, st.floats(-10, 10))
 def test_scaled_directions_scale_every_projection(n_features, n_components, seed, factor):
     directions = some_directions(n_features, n_components, seed)

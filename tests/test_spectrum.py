@@ -140,7 +140,7 @@ def test_what_is_slower_than_harmonic_is_not_called_faster(t):
     assert decay.law == f"mu_i ~ i^-{t:.2f}, no faster than 1/i"
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 60), st.floats(-20, 20), seeds)
 def test_any_spectrum_has_a_law_whatever_its_unit(size, exponent, seed):
     rng = np.random.default_rng(seed)

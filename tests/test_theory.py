@@ -64,7 +64,7 @@ def test_the_spectrum_of_a_diagonal_matrix_is_its_diagonal_over_n(values):
     np.testing.assert_allclose(mu, np.asarray(values) / len(values), rtol=0, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 15), seeds)
 def test_a_rotation_does_not_change_a_spectrum(size, seed):
     mu = some_eigenvalues(size, seed)
@@ -73,7 +73,7 @@ def test_a_rotation_does_not_change_a_spectrum(size, seed):
     np.testing.assert_allclose(theory.spectrum_of_gram((K + K.T) / 2), mu, rtol=0, atol=1e-10 * mu[0])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(1, 25), sizes, st.lists(st.integers(0, 25), max_size=4), seeds)
 def test_the_spectrum_of_features_is_that_of_their_gram_matrix_in_whatever_blocks(n_rows, n_components, cuts, seed):
     Z = some_features(n_rows, n_components, seed)
@@ -143,7 +143,7 @@ def test_lambdas_of_any_shape_give_dimensions_of_that_shape():
     assert theory.effective_dimension(mu, [mu[0]]).shape == (1,)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 25), sizes, below_one, seeds)
 def test_the_effective_dimension_is_the_trace_of_the_definition(n_rows, n_components, share, seed):
     Z = some_features(n_rows, n_components, seed)
@@ -155,7 +155,7 @@ def test_the_effective_dimension_is_the_trace_of_the_definition(n_rows, n_compon
     assert theory.effective_dimension(theory.spectrum_of_features([Z]), lam) == pytest.approx(expected, rel=1e-9)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.integers(1, 40), below_one, below_one, seeds)
 def test_the_effective_dimension_falls_with_lambda_below_the_rank_and_below_the_trace_over_lambda(
     size, one, other, seed
@@ -201,7 +201,7 @@ def test_the_leverage_function_of_a_diagonal_matrix_is_known():
     np.testing.assert_allclose(scores, np.array([1.0, 4.0, 9.0]) / (values + 3 * lam), rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 25), sizes, below_one, seeds)
 def test_the_leverage_function_is_that_of_the_definition(n_rows, n_components, share, seed):
     Z = some_features(n_rows, n_components, seed)
@@ -212,7 +212,7 @@ def test_the_leverage_function_is_that_of_the_definition(n_rows, n_components, s
     np.testing.assert_allclose(theory.leverage_function(K, Z, lam), expected, rtol=1e-9, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 25), sizes, below_one, seeds)
 def test_scores_are_below_the_bound_of_plain_sampling_and_have_the_effective_dimension_as_mean(
     n_rows, n_components, share, seed
@@ -227,7 +227,7 @@ def test_scores_are_below_the_bound_of_plain_sampling_and_have_the_effective_dim
         assert scores.mean() == pytest.approx(theory.effective_dimension(mu, lam), rel=1e-9)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 25), sizes, st.lists(st.integers(0, 25), max_size=4), below_one, seeds)
 def test_pool_scores_are_those_of_algorithm_1_and_of_the_leverage_module(n_rows, n_components, cuts, share, seed):
     Z = some_features(n_rows, n_components, seed)
@@ -267,7 +267,6 @@ def test_there_is_at_least_one_feature():
     assert theory.leverage_width(1e-6, 0.9) == 1
 
 
-@settings(deadline=None)
 @given(dimensions, dimensions, deltas, deltas, st.floats(0.5, 1e4))
 def test_widths_grow_with_the_dimension_and_with_one_over_delta(d, other_d, delta, other_delta, mass):
     (d, larger_d), (smaller_delta, delta) = sorted([d, other_d]), sorted([delta, other_delta])
@@ -277,7 +276,6 @@ def test_widths_grow_with_the_dimension_and_with_one_over_delta(d, other_d, delt
     assert theory.bernstein_width(mass, d, delta) <= theory.bernstein_width(mass, larger_d, smaller_delta)
 
 
-@settings(deadline=None)
 @given(dimensions, deltas, st.floats(0.05, 0.95), st.floats(0.5, 1e4))
 def test_a_proof_that_keeps_every_constant_asks_for_more_than_the_lemma_and_for_less_than_twice(
     d, delta, accuracy, mass
@@ -287,13 +285,11 @@ def test_a_proof_that_keeps_every_constant_asks_for_more_than_the_lemma_and_for_
     assert printed <= theory.bernstein_width(mass, d, delta, accuracy) <= twice
 
 
-@settings(deadline=None)
 @given(dimensions, deltas, st.floats(0.5, 1.0), st.floats(0.5, 1e4))
 def test_at_accuracy_one_half_it_asks_for_more_than_the_theorem(d, delta, top, mass):
     assert theory.bernstein_width(mass, d, delta, 0.5, top) >= theory.width(mass, d, delta)
 
 
-@settings(deadline=None)
 @given(dimensions, deltas, st.floats(0.05, 0.95), st.floats(0.5, 1.0))
 def test_the_bernstein_inequality_gives_delta_at_that_width(d, delta, accuracy, top):
     """Lemma 26 with L = mass, M = mass top, D = 2 d / top."""
@@ -323,7 +319,6 @@ def test_the_total_is_the_sum_of_the_terms_and_the_constant_is_that_of_the_compl
     assert (bound.sampling, bound.approximation) == (one.sampling, one.approximation)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(CASES), st.floats(1e-4, 0.99))
 def test_lambda_grid_and_rows_for_an_epsilon_give_a_risk_of_that_order(case, epsilon):
     lam, grid = theory.lambda_for(case, epsilon), theory.grid_for(case, epsilon)
@@ -436,7 +431,7 @@ def two_grams(n_rows: int, n_components: int, seed: int):
     return gram_of(Z), gram_of(Z[:, :n_components])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 15), st.integers(1, 8), below_one, seeds)
 def test_the_deviation_is_the_norm_in_the_metric_of_the_kernel(n_rows, n_components, share, seed):
     K, K_hat = two_grams(n_rows, n_components, seed)
@@ -447,7 +442,7 @@ def test_the_deviation_is_the_norm_in_the_metric_of_the_kernel(n_rows, n_compone
     assert theory.gram_deviation(K, K, lam) == pytest.approx(0, abs=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 15), st.integers(1, 8), below_one, seeds)
 def test_the_worst_risk_is_that_of_the_worst_of_many_functions(n_rows, n_components, share, seed):
     K, K_hat = two_grams(n_rows, n_components, seed)
@@ -464,7 +459,7 @@ def test_the_worst_risk_is_that_of_the_worst_of_many_functions(n_rows, n_compone
     assert risks.max() == pytest.approx(worst, rel=1e-6)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(2, 15), st.integers(1, 8), below_one, seeds)
 def test_the_risk_of_a_function_is_the_least_of_the_ridge_problem(n_rows, n_components, share, seed):
     """min_v |Zv - f|^2 / n + lambda s |v|^2 = lambda f' (K^ + n lambda I)^-1 f, as in the proof of Lemma 22."""
@@ -480,7 +475,7 @@ def test_the_risk_of_a_function_is_the_least_of_the_ridge_problem(n_rows, n_comp
     assert risk == pytest.approx(theory.worst_risk(of_norm_one, K_hat, lam), rel=1e-8)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 15), st.integers(1, 8), below_one, seeds)
 def test_in_the_event_of_lemma_27_the_worst_risk_is_at_most_twice_lambda(n_rows, n_components, share, seed):
     K, K_hat = two_grams(n_rows, n_components, seed)
@@ -499,7 +494,7 @@ def test_events_of_diagonal_matrices_have_closed_forms():
     assert theory.squared_norm(np.diag(k), [2.0, 3.0, 1.0]) == pytest.approx(1 + 9 + 2, rel=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(1, 12), seeds)
 def test_the_squared_norm_is_that_of_the_inverse(n_rows, seed):
     rng = np.random.default_rng(seed)
@@ -509,7 +504,7 @@ def test_the_squared_norm_is_that_of_the_inverse(n_rows, seed):
     assert theory.squared_norm(A @ A.T, f) == pytest.approx(expected, rel=1e-7)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.integers(1, 15), st.integers(1, 20), seeds)
 def test_lemma_29_a_function_of_the_kernel_has_at_most_the_norm_of_its_weights(n_rows, n_directions, seed):
     """f = E_w[sigma(Xw) v(w)] under any p(w) on finitely many directions: f' K^+ f <= E[v^2]."""

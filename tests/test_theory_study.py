@@ -90,7 +90,7 @@ def test_coordinates_fail_as_often_as_is_computed(scheme):
 
 
 @given(t=st.floats(1.0, 3.0), lam=st.floats(1e-3, 0.1), scheme=st.sampled_from(SCHEMES), seed=st.integers(0, 2**31 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_many_features_bring_every_event_about(t, lam, scheme, seed):
     kernel, rng = worst_for_plain(polynomial(t, 50)), np.random.default_rng(seed)
     assert kernel.deviations(10**8, scheme, lam, 3, rng).max() < 0.05

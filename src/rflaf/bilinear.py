@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 from . import _kernels
 from .bases import Basis, Pieces, fit_function
-from .blocks import Block, BlockSource, Scratch
+from .blocks import MOST_ROWS, Block, BlockSource, Scratch
 from .executors import Executor, ThreadExecutor
 from .features import compile_map, complete_design
 from .losses import Loss
@@ -308,7 +308,7 @@ def learn_shared_activation(
     ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample.
     """
     pieces = basis.pieces()
-    sample = source.sample(search.n_rows, rng)
+    sample = source.sample(search.n_rows, rng).with_rows(MOST_ROWS)  # a search amplifies what blocks do to last bits
     small = sample.sample(search.start_rows, rng)
     few = _first(directions, search.start_components)
     if start is None:

@@ -24,19 +24,23 @@ LEAST_ROWS = 64
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,)."""
+    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,).
+
+    ``first`` is the number of the first of them in their table.
+    """
 
     X: Any
     y: Array
     weight: Array | None = None
+    first: int = 0
 
     @property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
 
-class BlockSource(Protocol):
-    """A table of rows that can be read block by block, any number of times."""
+class RowTable(Protocol):
+    """A table of rows of a known size, with inputs of one type."""
 
     @property
     def n_samples(self) -> int: ...
@@ -50,6 +54,10 @@ class BlockSource(Protocol):
     @property
     def dtype(self) -> np.dtype[Any]: ...
 
+
+class BlockSource(RowTable, Protocol):
+    """A table of rows that can be read block by block, any number of times."""
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Block: ...
@@ -61,6 +69,17 @@ class BlockSource(Protocol):
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
         """At most ``n_rows`` rows drawn without replacement, in memory, in their original order."""
         ...
+
+
+def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
+    """Numbers of ``n_rows`` rows drawn without replacement, in order; of all rows where there are no more.
+
+    >>> drawn_rows(3, 5, np.random.default_rng(0))
+    array([0, 1, 2])
+    """
+    if n_rows >= n_samples:
+        return np.arange(n_samples)
+    return np.sort(rng.choice(n_samples, n_rows, replace=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +151,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class ArraySource:
-    """Blocks of arrays, memory maps or sparse matrices that are already validated.
+    """Blocks of arrays, memory maps or sparse matrices that are already validated; ``first`` is the first one's.
 
     >>> source = ArraySource(np.zeros((5, 2)), np.zeros((5, 1)), block_rows=2)
     >>> [block.n_rows for block in source]
@@ -143,6 +162,7 @@ class ArraySource:
     y: Array
     weight: Array | None = None
     block_rows: int = MOST_ROWS
+    first: int = 0
 
     @property
     def n_samples(self) -> int:
@@ -166,19 +186,20 @@ class ArraySource:
     def __getitem__(self, index: int) -> Block:
         if not 0 <= index < len(self):
             raise IndexError(index)
-        return self._rows(slice(index * self.block_rows, (index + 1) * self.block_rows))
+        start = index * self.block_rows
+        return replace(self._rows(slice(start, start + self.block_rows)), first=self.first + start)
 
     def _rows(self, rows: Any) -> Block:
         weight = None if self.weight is None else self.weight[rows]
         return Block(self.X[rows], self.y[rows], weight)
 
     def with_rows(self, block_rows: int) -> ArraySource:
-        return ArraySource(self.X, self.y, self.weight, block_rows)
+        return replace(self, block_rows=block_rows)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         if n_rows >= self.n_samples:
             return self
-        block = self._rows(np.sort(rng.choice(self.n_samples, n_rows, replace=False)))
+        block = self._rows(drawn_rows(self.n_samples, n_rows, rng))
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
@@ -247,7 +268,7 @@ class StandardisedTargets(SourceView):
         return (y - self.mean) * np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
 
     def seen(self, block: Block) -> Block:
-        return Block(block.X, self.transformed(block.y).astype(self.dtype, copy=False), block.weight)
+        return replace(block, y=self.transformed(block.y).astype(self.dtype, copy=False))
 
 
 class TargetRule(Protocol):
@@ -285,9 +306,25 @@ class LabelTargets(SourceView):
         at = np.searchsorted(self.classes, block.y[:, 0].astype(self.classes.dtype))
         y = at[:, None].astype(float) if self.classes.size == 2 else np.eye(self.classes.size)[at]
         if self.class_weight is None:
-            return Block(block.X, y, block.weight)
+            return replace(block, y=y)
         weight = self.class_weight[at] * (1.0 if block.weight is None else block.weight)
-        return Block(block.X, y, weight.astype(self.dtype))
+        return replace(block, y=y, weight=weight.astype(self.dtype))
+
+
+def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
+    """The labels found, one a row, and the sums of their weights.
+
+    >>> weigh_labels(np.array(["a", "b", "a"]), np.array([1.0, 0.5, 2.0]))
+    {'a': 3.0, 'b': 0.5}
+    """
+    found, at = np.unique(labels, return_inverse=True)
+    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
+
+
+def add_weights(total: dict[Any, float], more: dict[Any, float]) -> None:
+    """Take the labels of other rows in."""
+    for label, weight in more.items():
+        total[label] = total.get(label, 0.0) + weight
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:

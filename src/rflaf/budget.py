@@ -30,6 +30,7 @@ _NODES = 193  # of a column that bends, at most
 _TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
 _MARGIN = 2**20  # small things
+_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +83,48 @@ def plan_fit(spec: FitSpec, table: TableSize) -> Budget:
         return Budget(min(MOST_ROWS, max(LEAST_ROWS, _BLOCK_MEMORY // design)))
     stages, least = fit_stages(spec, table), least_memory(spec, table)
     if spec.memory < least:
-        raise _too_little(spec, table, stages, least)
-    rows = max(min(_most_rows(stages, spec.memory, 1), _ENOUGH_ROWS), _most_rows(stages, spec.memory, 2))
+        narrower = _widest(spec, table)
+        enough = f", or n_components={narrower} at most" if narrower else "; fewer components alone are not enough"
+        raise _too_little(stages, spec.memory, enough)
+    return _divided(stages, spec.memory)
+
+
+def plan_more(memory: int | None, table: TableSize, n_components: int, squared: bool) -> Budget:
+    """Blocks and workers for rows that come later, of which a model of ``n_components`` learns the output weights.
+
+    >>> plan_more(2**24, TableSize(10**7, 20, 1, 8), n_components=100, squared=True).n_workers
+    2
+    """
+    if memory is None:
+        return Budget(MOST_ROWS)
+    stages = _summing(n_components + 1 + table.n_outputs, table, squared)
+    if memory < _needed(stages, LEAST_ROWS, 1):
+        raise _too_little(stages, memory)
+    return _divided(stages, memory)
+
+
+def plan_prediction(memory: int | None, table: TableSize, width: int) -> int:
+    """Rows of a block that are read to be predicted, where ``width`` numbers are made of each.
+
+    >>> plan_prediction(None, TableSize(10**7, 20, 0, 8), 101)
+    16384
+    """
+    most = min(_PREDICTED_ROWS, max(LEAST_ROWS, _PREDICTED_BYTES // (8 * table.n_features)))
+    if memory is None:
+        return most
+    stage = Stage("the rows to predict", table.reading + _MARGIN, 0, 0, _reader(table) + 16 * width)
+    if memory < stage.bytes(LEAST_ROWS, 1):
+        raise _too_little([stage], memory)
+    return min(most, (memory - stage.fixed) // stage.row)
+
+
+def _divided(stages: list[Stage], memory: int) -> Budget:
+    """Memory that is enough, divided among rows of a block and workers."""
+    rows = max(min(_most_rows(stages, memory, 1), _ENOUGH_ROWS), _most_rows(stages, memory, 2))
     workers = 1
-    while workers < 256 and _needed(stages, rows, workers + 1) <= spec.memory:
+    while workers < 256 and _needed(stages, rows, workers + 1) <= memory:
         workers += 1
-    return Budget(rows, workers, spec.memory - _needed(stages, rows, workers))
+    return Budget(rows, workers, memory - _needed(stages, rows, workers))
 
 
 def least_memory(spec: FitSpec, table: TableSize) -> int:
@@ -97,19 +134,9 @@ def least_memory(spec: FitSpec, table: TableSize) -> int:
 
 def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
     """The stages of a fit, the sums over all rows first."""
-    d, outputs, item = table.n_features, table.n_outputs, table.itemsize
-    n = _n_columns(spec, table)
-    targets = 24 * (outputs + 1)
-    reader = (2 * _READ_AHEAD * 8 + _READ_AHEAD * item) * d + _READ_AHEAD * targets
-    sums = 8 * n * n
-    stages = [
-        Stage("the sums", 2 * sums + _MARGIN, sums + (item * n * n if item < 8 else 0), item * (4 * n + 2 * d), reader),
-        Stage("solving them", _COPIES * sums + _sample(_SAMPLED_ROWS, d, targets, table) + _MARGIN),
-    ]
-    squared = isinstance(spec.loss, Squared)
-    if not squared:
-        kept = _COPIES * sums + table.n_samples + _MARGIN  # and the fold of every row, a byte
-        stages.append(Stage("the loss", kept, 0, item * 4 * n, reader))
+    n, squared = _n_columns(spec, table), isinstance(spec.loss, Squared)
+    sums, targets = 8 * n * n, 24 * (table.n_outputs + 1)
+    stages = _summing(n, replace(table, reading=0), squared)
     if spec.sampling != "plain" or not spec.per_component or not squared:
         stages += _learning(spec, table, squared)
     if spec.sampling == "greedy":
@@ -119,6 +146,26 @@ def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
         if table.n_samples <= FEW_ROWS:
             stages += fit_stages(spec.for_few_rows(table.n_samples), replace(table, reading=0))
     return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
+
+
+def _summing(n: int, table: TableSize, squared: bool) -> list[Stage]:
+    """The sums of a design of ``n`` columns, what is solved with them, and passes of another loss."""
+    d, item, sums, targets = table.n_features, table.itemsize, 8 * n * n, 24 * (table.n_outputs + 1)
+    reader = _reader(table)
+    stages = [
+        Stage("the sums", 2 * sums + _MARGIN, sums + (item * n * n if item < 8 else 0), item * (4 * n + 2 * d), reader),
+        Stage("solving them", _COPIES * sums + _sample(_SAMPLED_ROWS, d, targets, table) + _MARGIN),
+    ]
+    if not squared:
+        kept = _COPIES * sums + table.n_samples + _MARGIN  # and the fold of every row, a byte
+        stages.append(Stage("the loss", kept, 0, item * 4 * n, reader))
+    return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
+
+
+def _reader(table: TableSize) -> int:
+    """Bytes that reading ahead takes for every row of a block."""
+    targets = 24 * (table.n_outputs + 1)
+    return (2 * _READ_AHEAD * 8 + _READ_AHEAD * table.itemsize) * table.n_features + _READ_AHEAD * targets
 
 
 def _n_columns(spec: FitSpec, table: TableSize) -> int:
@@ -180,12 +227,12 @@ def _most_rows(stages: list[Stage], memory: int, workers: int) -> int:
     return most
 
 
-def _too_little(spec: FitSpec, table: TableSize, stages: list[Stage], least: int) -> MemoryBudgetError:
+def _too_little(stages: list[Stage], memory: int, otherwise: str = "") -> MemoryBudgetError:
     stage = max(stages, key=lambda stage: stage.bytes(LEAST_ROWS, 1))
-    narrower = _widest(spec, table)
-    remedy = f"Allow at least {least} bytes"
-    remedy += f", or n_components={narrower} at most." if narrower else "; fewer components alone are not enough."
-    return MemoryBudgetError(f"memory must hold {stage.name} of {least} bytes", spec.memory, remedy)
+    least = stage.bytes(LEAST_ROWS, 1)
+    return MemoryBudgetError(
+        f"memory must hold {stage.name} of {least} bytes", memory, f"Allow at least {least} bytes{otherwise}."
+    )
 
 
 def _widest(spec: FitSpec, table: TableSize) -> int:

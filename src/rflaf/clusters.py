@@ -28,9 +28,23 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from .blocks import MOST_ROWS, ArraySource, Block, BlockSource, Parts, Scratch, SourceView, array_source, parts_of
+from .blocks import (
+    MOST_ROWS,
+    ArraySource,
+    Block,
+    BlockSource,
+    Parts,
+    Scratch,
+    add_weights,
+    array_source,
+    drawn_rows,
+    innermost,
+    parts_of,
+    weigh_labels,
+)
 from .errors import ClusterError, InvalidParameterError, MissingExtraError
 from .executors import Item, Items, SingleThreadedBLAS, State, ThreadExecutor, Total
+from .progress import Begin, Quiet
 
 Array = NDArray[Any]
 _FAN_IN = 4  # sums that are added at a time
@@ -217,9 +231,14 @@ def _keys_of(handle: Any) -> Any:
     """Of a handle, of several together, or a value that needs none."""
     if isinstance(handle, Handle):
         return handle.keys
-    if isinstance(handle, tuple) and any(isinstance(part, Handle) for part in handle):
+    if _holds_handle(handle):
         return [_keys_of(part) for part in handle]
     return Given(handle)
+
+
+def _holds_handle(handle: Any) -> bool:
+    parts = handle if isinstance(handle, tuple) else ()
+    return any(isinstance(part, Handle) or _holds_handle(part) for part in parts)
 
 
 @dataclass(frozen=True)
@@ -306,7 +325,7 @@ class DaskSource:
     """Rows that live on a cluster: partitions, each cut into blocks where it is.
 
     ``handles`` stand for [X, y, weight], ``rows`` are the numbers of rows of each, and ``open`` makes an `ArraySource`
-    of one.
+    of one. Rows that are drawn are shown by ``begin``.
     """
 
     cluster: Cluster
@@ -316,6 +335,7 @@ class DaskSource:
     n_outputs: int
     dtype: np.dtype[Any]
     open: Callable[[Any], ArraySource]
+    begin: Begin = Quiet
     block_rows: int = MOST_ROWS
     _fetched: dict[int, ArraySource] = field(default_factory=dict, init=False, repr=False)
 
@@ -336,27 +356,37 @@ class DaskSource:
         if part not in self._fetched:
             self._fetched.clear()
             self._fetched[part] = self.open(_fetch(self.cluster, self.handles[part]))
-        return self._fetched[part].with_rows(self.block_rows)[within]
+        return replace(self._fetched[part], block_rows=self.block_rows, first=self._firsts[part])[within]
+
+    @property
+    def _firsts(self) -> list[int]:
+        """The number of the first row of every partition."""
+        return [0, *accumulate(self.rows)][:-1]
 
     @property
     def parts(self) -> Parts:
-        block_rows = self.block_rows
-        return Parts(self.handles, self._sizes, self.open).then(lambda source: source.with_rows(block_rows))
+        opened, block_rows = self.open, self.block_rows
+        return Parts(
+            list(zip(self.handles, self._firsts, strict=True)),
+            self._sizes,
+            lambda part: replace(opened(part[0]), block_rows=block_rows, first=part[1]),
+        )
 
     def with_rows(self, block_rows: int) -> DaskSource:
         return replace(self, block_rows=block_rows)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array; no others travel."""
-        everyone = n_rows >= self.n_samples
-        drawn = np.arange(self.n_samples) if everyone else np.sort(rng.choice(self.n_samples, n_rows, replace=False))
+        drawn = drawn_rows(self.n_samples, n_rows, rng)
         ends = np.cumsum(self.rows)
         first = np.searchsorted(drawn, ends - self.rows)
         last = np.searchsorted(drawn, ends)
         some = [part for part in range(len(self.rows)) if first[part] < last[part]]
         within = [drawn[first[part] : last[part]] - (ends[part] - self.rows[part]) for part in some]
         graph, keys = _each_part(_take_rows, [self.handles[part] for part in some], self.open, within)
-        blocks = self.cluster.compute(graph, keys)
+        with self.begin("draw rows", drawn.size, drawn.size) as display:
+            blocks = self.cluster.compute(graph, keys)
+            display.advance(drawn.size)
         X = sp.vstack([b.X for b in blocks], "csr") if sp.issparse(blocks[0].X) else np.vstack([b.X for b in blocks])
         weights = [b.weight for b in blocks if b.weight is not None]
         y = np.concatenate([b.y for b in blocks])
@@ -373,8 +403,7 @@ def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskEx
 
     Row groups of Parquet files are read by the workers of a cluster where a client of one is there.
     """
-    while isinstance(source, SourceView):
-        source = source.source
+    source = innermost(source)
     if isinstance(source, DaskSource):
         return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
     if parts_of(source) is not None and "distributed" in sys.modules:
@@ -389,29 +418,38 @@ def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskEx
 
 @dataclass(frozen=True)
 class OpenCollection:
-    """Rows that live on a cluster, looked at once and found fine; ``label_weights`` is the weight of every label."""
+    """Rows that live on a cluster, looked at once and found fine.
+
+    ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs).
+    """
 
     source: DaskSource
     single_output: bool
     feature_names: Sequence[str] | None
     label_weights: dict[Any, float]
+    target_range: Array
     encoding: None = None
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False) -> OpenCollection:
+def open_collection(
+    X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet
+) -> OpenCollection:
     """Dask collections with numeric targets, or with labels, ready to be summed.
 
-    One pass looks at every row before any work: whatever is wrong is told with its partition.
+    One pass looks at every row before any work: whatever is wrong is told with its partition. Passes that are not sums
+    are shown by ``begin``.
     """
     cluster, X = Cluster.current(), _whole_rows(X, "X")
     meta = _meta_of(X)
     dtype, names = _dtype_of(meta), _names(meta)
     handles = _side_by_side(X, y, sample_weight)
     look = _Look(dtype, list(names), labels)
-    seen: list[_Seen] = cluster.compute(*_each_part(_look_at, handles, look, range(len(handles))))
+    with begin("look at every value", len(handles), None) as display:
+        seen: list[_Seen] = cluster.compute(*_each_part(_look_at, handles, look, range(len(handles))))
+        display.advance(len(handles))
     full = [i for i, one in enumerate(seen) if one.n_rows]
     if not full:
         raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
@@ -421,8 +459,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         )
     label_weights: dict[Any, float] = {}
     for one in seen:
-        for label, weight in one.label_weights.items():
-            label_weights[label] = label_weights.get(label, 0.0) + weight
+        add_weights(label_weights, one.label_weights)
     source = DaskSource(
         cluster,
         [handles[i] for i in full],
@@ -431,9 +468,11 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         seen[full[0]].n_outputs,
         dtype,
         _Opened(dtype, labels),
+        begin,
     )
     named = list(names) if all(isinstance(name, str) for name in names) else None
-    return OpenCollection(source, y.ndim == 1, named, label_weights)
+    low, high = (np.array([seen[i].target_range[edge] for i in full]) for edge in (0, 1))
+    return OpenCollection(source, y.ndim == 1, named, label_weights, np.array([low.min(axis=0), high.max(axis=0)]))
 
 
 def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
@@ -548,12 +587,13 @@ class _Opened:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a partition holds: rows, columns of targets, whether any row weighs something, labels and their weights."""
+    """What a partition holds: rows, columns of targets, whether any row weighs something, and its labels or targets."""
 
     n_rows: int
     n_outputs: int = 0
     weighty: bool = False
     label_weights: dict[Any, float] = field(default_factory=dict)
+    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
 
 
 @dataclass(frozen=True)
@@ -587,23 +627,23 @@ class _Look:
                 "Use zero for rows to leave out.",
             )
         if self.labels:
-            return _Seen(n_rows, 1, bool(w.any()), _weigh_labels(y, w, where))
+            return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
         targets = _array(y, np.float64).reshape(n_rows, -1)
         _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-        return _Seen(n_rows, targets.shape[1], bool(w.any()))
+        target_range = np.array([targets.min(axis=0), targets.max(axis=0)])
+        return _Seen(n_rows, targets.shape[1], bool(w.any()), target_range=target_range)
 
 
-def _weigh_labels(y: Any, weight: Array, where: str) -> dict[Any, float]:
-    """The labels of a partition, one a row, and the sums of their weights."""
-    labels = np.asarray(y).reshape(weight.size, -1)
+def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
+    """The labels of a partition, one a row."""
+    labels: Array = np.asarray(y).reshape(n_rows, -1)
     if labels.shape[1] != 1:
         raise InvalidParameterError("y must have one label a row", labels.shape[1], "Pass a single column.")
     missing = np.array([label is None or label != label for label in labels[:, 0].tolist()])
     if missing.any():
         raise InvalidParameterError(f"labels must not be missing: {where}", int(missing.sum()), "Drop those rows.")
     check_classification_targets(labels[:, 0])
-    found, at = np.unique(labels[:, 0], return_inverse=True)
-    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
+    return labels[:, 0]
 
 
 def _length(part: Any) -> int:
@@ -636,6 +676,12 @@ def by_partition(method: Callable[..., Any]) -> Callable[..., Any]:
     def lazily(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_collection(X):
             return method(self, X, *args, **kwargs)
+        if kwargs.get("out") is not None:
+            raise InvalidParameterError(
+                "out must be None for Dask collections, whose answers are lazy",
+                type(kwargs["out"]).__name__,
+                "Write them with dask.array.store.",
+            )
         return _predict(lambda estimator, rows: method(estimator, rows, *args, **kwargs), self, X)
 
     return lazily

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -28,13 +29,15 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
 from .bases import Basis, make_basis
 from .bilinear import Search
-from .blocks import LEAST_ROWS, ArraySource, Block, BlockSource, CheckedTargets, LabelTargets, array_source
+from .blocks import ArraySource, Block, BlockSource, CheckedTargets, LabelTargets, array_source
+from .budget import TableSize, plan_more, plan_prediction
 from .checkpoint import resumed
 from .clusters import by_partition, executor_for
 from .errors import InvalidParameterError, OutlierWarning
@@ -46,7 +49,7 @@ from .losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, S
 from .model import RandomFeatureModel
 from .outcomes import StopReason
 from .parameters import check_parameters, resolve_loss, resolve_random_state
-from .progress import watched
+from .progress import Begin, displays, watched
 from .specification import FitSpec
 from .spectral import Density, resolve_density
 from .tables import TableEncoding
@@ -55,11 +58,24 @@ from .training import FitResult, train
 
 Array = NDArray[Any]
 _INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
-_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """A fit under way: what it has opened, and what its passes are begun with."""
+
+    opened: ExitStack
+    begin: Begin
 
 
 class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the estimators share: arguments, fitting, and the features as a transformer."""
+
+    __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
+    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
     table_encoding_: TableEncoding | None = None
     _terms: Terms
@@ -149,31 +165,39 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
         `rflaf.clusters`).
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             spec = self._spec()
-            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss)
-            result = self._train(source, spec)
+            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
+            result = self._train(source, spec, fit.begin)
             self._accept(result, single_output)
         self._warn(result)
         return self
 
     @contextmanager
-    def _fitting(self) -> Iterator[ExitStack]:
+    def _fitting(self) -> Iterator[_Fitting]:
         """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
 
         What it opens is closed with it.
         """
-        with _unchanged_on_error(self), _shown(self.verbose), ExitStack() as opened:
-            yield opened
+        with (
+            _unchanged_on_error(self),
+            _shown(self.verbose),
+            displays(bool(self.verbose)) as begin,
+            ExitStack() as opened,
+        ):
+            check_parameters(self)
+            yield _Fitting(opened, begin)
 
     def _rows(
-        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+        self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
     ) -> tuple[BlockSource, bool]:
         """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
-        rows = open_rows(X, y, sample_weight, encoding=None if reset else self.table_encoding_)
+        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin, self._memory)
         if rows is not None:
-            stack.enter_context(closing(rows))
+            fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
+            if reset:
+                loss.check_range(*rows.target_range)
             return CheckedTargets(rows.source, loss), rows.single_output
         self.table_encoding_ = None
         X, y = self._check_numbers(X, y, reset)
@@ -191,28 +215,23 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
         return X, y
 
-    def _train(self, source: BlockSource, spec: FitSpec) -> FitResult:
+    def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
         rng, seeded = resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
-            watched(workers, bool(self.verbose)) as shown,
-            resumed(self.checkpoint, self._determined_by(), source, rng, shown, seeded) as executor,
+            resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
         ):
             return train(source, spec, rng, executor)
 
-    def _carry_on(self, source: BlockSource, first: bool) -> None:
+    def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
-        chunk = Chunk(source)
-        if self.half_life is not None:
-            if not isinstance(source, ArraySource):
-                raise InvalidParameterError(
-                    "rows that fade must be in memory, where their order is known",
-                    type(source).__name__,
-                    "Pass arrays, or leave half_life at None.",
-                )
-            chunk = Chunk.fading(source, self.half_life)
-        with executor_for(source, resolve_n_jobs(self.n_jobs)) as executor:
+        squared = self.model_.last_layer is not None
+        budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)
+        chunk = Chunk(source.with_rows(budget.block_rows), self.half_life)
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
+            executor = watched(workers, begin_pass)
+            executor = executor if budget.n_workers is None else executor.limited(budget.n_workers)
             if first:
                 model, self._seen = begin(self.model_, self._terms, chunk, executor)
             else:
@@ -247,24 +266,39 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
                     f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
                 )
 
-    def _by_rows(self, X: Any, answer: Callable[[Any], Array]) -> Array:
-        """What ``answer`` says of validated rows; of rows that are not in memory, block by block."""
+    def _by_rows(self, X: Any, answer: Callable[[Any], Array], out: Array | None = None) -> Array:
+        """What ``answer`` says of validated rows, in ``out`` if given; of rows in files block by block."""
         check_is_fitted(self)
-        opened = open_rows(X, encoding=self.table_encoding_)
-        if opened is None:
-            return answer(self._check_rows(X))
-        with closing(opened):
-            source = self._readable(opened)
-            return np.concatenate([answer(source[i].X) for i in range(len(source))])
+        if not is_files(X):
+            answers = answer(self._check_rows(X))
+            return answers if out is None else _write(answers, out, 0, answers.shape[0])
+        with _shown(self.verbose), displays(bool(self.verbose)) as begin:
+            opened = open_rows(X, None, None, False, self.table_encoding_, begin, self._memory)
+            assert opened is not None
+            with closing(opened):
+                return self._by_blocks(self._readable(opened), answer, out, begin)
+
+    def _by_blocks(self, source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
+        n_rows = source.n_samples
+        with begin("predict", n_rows, n_rows) as display:
+            for i in range(len(source)):
+                block = source[i]
+                answers = answer(block.X)
+                if out is None:
+                    out = np.empty((n_rows, *answers.shape[1:]), answers.dtype)
+                _write(answers, out, block.first, n_rows)
+                display.advance(block.n_rows)
+        assert out is not None  # files have rows
+        return out
 
     def _readable(self, opened: OpenRows) -> BlockSource:
-        """Rows to predict, in blocks worth a call."""
+        """Rows to predict, in blocks worth a call that fit the memory."""
         if opened.source.n_features != self.n_features_in_:
             raise InvalidParameterError(
                 f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
             )
-        rows = int(np.clip(_PREDICTED_BYTES // (8 * self.n_features_in_), LEAST_ROWS, _PREDICTED_ROWS))
-        return opened.source.with_rows(rows)
+        width = self.model_.n_components + self.model_.n_outputs
+        return opened.source.with_rows(plan_prediction(self._memory, TableSize.of(opened.source), width))
 
     def _score_files(
         self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
@@ -288,9 +322,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
     @by_partition
-    def transform(self, X: Any) -> Array:
-        """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_)."""
-        return self._by_rows(X, lambda rows: self.model_.features(rows))
+    def transform(self, X: Any, *, out: Array | None = None) -> Array:
+        """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_).
+
+        They are written into the array ``out`` if one is given.
+        """
+        return self._by_rows(X, lambda rows: self.model_.features(rows), out)
 
     def _check_rows(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -298,7 +335,6 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _spec(self) -> FitSpec:
-        check_parameters(self)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             tolerance=float(self.tolerance),
@@ -318,8 +354,12 @@ class _RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin,
             leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
             intercept=bool(self.fit_intercept),
             search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
-            memory=None if self.memory == "auto" else int(self.memory),
+            memory=self._memory,
         )
+
+    @property
+    def _memory(self) -> int | None:
+        return None if self.memory == "auto" else int(self.memory)
 
     def _loss(self) -> Loss:
         return Squared()
@@ -467,11 +507,12 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Threads; None takes as many as BLAS is allowed (so it follows joblib, OMP_NUM_THREADS and threadpoolctl).
     memory : int or "auto", default="auto"
         Bytes a fit may take beside the process as it is and rows that are in memory already: blocks, sums, samples of
-        rows, what is read ahead and what is kept between passes. Fewer threads work where not all fit. "auto" is what
-        the sums of this width need, and 256 MiB for the blocks of a thread.
+        rows, what is read ahead and what is kept between passes; also those of a prediction from files, beside its
+        answer. Fewer threads work where not all fit. "auto" is what the sums of this width need, and 256 MiB for the
+        blocks of a thread.
     verbose : bool, default=False
         Log the lines of the algorithm as they run (logger ``rflaf``); on a terminal with ``rich`` a long pass over the
-        rows has a progress bar.
+        rows has a progress bar, also that of a prediction from files.
     checkpoint : path or None, default=None
         File that the results of long passes are recorded in, removed when the fit is done. The same fit started again
         after it was killed goes on from there and ends at the same model (see `rflaf.checkpoint`).
@@ -588,18 +629,18 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         ridge on all rows seen, with directions, activations and ridge as the first chunk set them. Make that one large.
         Under other losses what earlier rows said is kept as their curvature around the solution (see
         `rflaf.incremental`), and after `fit`, which keeps none, they are taken to have been like the first new ones.
-        With ``half_life`` rows fade as others come after them.
+        With ``half_life`` rows fade as others come after them, in the order of arrays, files or partitions.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             first = not hasattr(self, "model_")
             spec = self._spec()
-            source, single_output = self._rows(opened, X, y, sample_weight, spec.loss if first else self.loss_, first)
+            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
-                result = self._train(source, spec)
+                result = self._train(source, spec, fit.begin)
                 self._accept(result, single_output)
             else:
                 self._check_outputs(source.n_outputs, single_output)
-            self._carry_on(source, first)
+            self._carry_on(source, first, fit.begin)
         if first:
             self._warn(result)
         return self
@@ -613,18 +654,26 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
             )
 
     @by_partition
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
         """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
 
         With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
         the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
+
+        ``out`` is an array to write into, a pair of them with ``return_std``: a memory map where the predictions of
+        rows in files are more than fit in memory.
         """
-        answers = [self._by_rows(X, self._mean)]
-        if return_std:
-            self._need_last_layer("return_std=True")
-            answers.append(self._by_rows(X, lambda rows: self.model_.deviation(rows)))
-        shaped = tuple(answer[:, 0] if self._single_output else answer for answer in answers)
-        return shaped if return_std else shaped[0]
+        if not return_std:
+            return self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), out)
+        check_is_fitted(self)
+        self._need_last_layer("return_std=True")
+        of_mean, of_deviation = (None, None) if out is None else out
+        mean = self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), of_mean)
+        return mean, self._by_rows(X, lambda rows: self._shaped(self.model_.deviation(rows)), of_deviation)
+
+    def _shaped(self, answers: Array) -> Array:
+        """One column as (n_rows,) where the targets were."""
+        return answers[:, 0] if self._single_output else answers
 
     def _mean(self, rows: Any) -> Array:
         """The prediction at validated rows, (n_rows, n_outputs)."""
@@ -764,11 +813,11 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
 
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             self._check_weights_of_classes(("balanced",))
-            labels, found, weights = self._labels(opened, X, y, sample_weight)
+            labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
-            result = self._fit_labels(labels, found, weights)
+            result = self._fit_labels(labels, found, weights, fit.begin)
         self._warn(result)
         return self
 
@@ -782,28 +831,30 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         first chunk large: directions, activations and the penalty stay as it sets them. After `fit`, which keeps no
         sums, the rows before are taken to have been like the first new ones.
         """
-        with self._fitting() as opened:
+        with self._fitting() as fit:
             self._check_weights_of_classes(())
             first = not hasattr(self, "model_")
             known = self._known_classes(classes, first)
-            labels, found, weights = self._labels(opened, X, y, sample_weight, reset=first)
+            labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
             _refuse_others(found, known)
             self.classes_ = known
             if first:
-                result = self._fit_labels(labels, found, weights)
-            self._carry_on(self._targets(labels, found, weights), first)
+                result = self._fit_labels(labels, found, weights, fit.begin)
+            self._carry_on(self._targets(labels, found, weights), first, fit.begin)
         if first:
             self._warn(result)
         return self
 
     @by_partition
-    def decision_function(self, X: Any) -> Array:
-        """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes)."""
-        f = self._decision(X)
-        return f[:, 0] if f.shape[1] == 1 else f
+    def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
+        """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
-    def _decision(self, X: Any) -> Array:
-        return self._by_rows(X, lambda rows: self.model_.decision(rows, self.n_jobs))
+        As all predictions it is written into the array ``out`` if one is given.
+        """
+        return self._by_decision(X, lambda f: f[:, 0] if f.shape[1] == 1 else f, out)
+
+    def _by_decision(self, X: Any, answer: Callable[[Array], Array], out: Array | None) -> Array:
+        return self._by_rows(X, lambda rows: answer(self.model_.decision(rows, self.n_jobs)), out)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows ``X``, which may be in files, whose label is predicted."""
@@ -815,9 +866,9 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return float(super().score(X, y, sample_weight))
 
     @by_partition
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """The most likely label of every row of ``X``, (n_samples,)."""
-        return self._by_rows(X, self._label)
+        return self._by_rows(X, self._label, out)
 
     def _label(self, rows: Any) -> Array:
         """The most likely label of validated rows, (n_rows,)."""
@@ -826,17 +877,15 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
 
     @available_if(_gives_probabilities)
     @by_partition
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
-        f = self._decision(X)
-        return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
+        return self._by_decision(X, _probabilities, out)
 
     @available_if(_gives_probabilities)
     @by_partition
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
-        f = self._decision(X)
-        return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
+        return self._by_decision(X, _log_probabilities, out)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -844,12 +893,12 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return tags
 
     def _labels(
-        self, stack: ExitStack, X: Any, y: Any, sample_weight: Any, reset: bool = True
+        self, fit: _Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = open_rows(X, y, sample_weight, labels=True, encoding=None if reset else self.table_encoding_)
+        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin, self._memory)
         if rows is not None:
-            stack.enter_context(closing(rows))
+            fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
             found = sorted(rows.label_weights)
             return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
@@ -859,14 +908,14 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
-    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array) -> FitResult:
+    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array, begin: Begin) -> FitResult:
         """Fit to rows of ``classes_``, of which those found have weights."""
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
         _refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
-        result = self._train(self._targets(labels, found, weights), spec)
+        result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
         return result
 
@@ -944,6 +993,14 @@ class RFLAFClassifier(ClassifierMixin, _RandomFeatureEstimator):
         return known
 
 
+def _probabilities(f: Array) -> Array:
+    return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
+
+
+def _log_probabilities(f: Array) -> Array:
+    return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
+
+
 def _refuse_one_class(present: Array) -> None:
     if present.size < 2:
         raise InvalidParameterError(
@@ -977,6 +1034,24 @@ class RandomActivationFeatures(_RandomFeatureEstimator):
     >>> RandomActivationFeatures(20, random_state=0).fit_transform(X, np.abs(X[:, 0])).shape
     (200, 20)
     """
+
+
+def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
+    """Put answers about some of ``n_rows`` rows in their place in an array that can hold those about all."""
+    shape, rounded = (n_rows, *answers.shape[1:]), answers.dtype.kind == "f"
+    if not (
+        isinstance(out, np.ndarray)
+        and out.shape == shape
+        and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
+    ):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise InvalidParameterError(
+            f"out must be an array of shape {shape} that can hold {answers.dtype}",
+            found,
+            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
+        )
+    out[first : first + answers.shape[0]] = answers
+    return out
 
 
 def _number_or_none(value: Any) -> float | None:

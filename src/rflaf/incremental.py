@@ -6,20 +6,20 @@ around the solution they led to (`rflaf.risk.Memory`), and new rows are fitted t
 never repeated.
 
 Rows may fade: with a half-life of H rows, a row weighs 2^(-k / H) once k rows have come after it. That is the same
-however the rows are cut into chunks.
+however the rows are cut into chunks, and a chunk into blocks; those of files and partitions come in their order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import ArraySource, BlockSource, StandardisedTargets
+from .blocks import Block, BlockSource, Scratch, SourceView, StandardisedTargets
 from .executors import Executor
-from .features import sum_equations
+from .features import RowFeatures, sum_equations
 from .last_layer import LastLayer, unscale
 from .losses import Loss, Units
 from .model import RandomFeatureModel
@@ -54,34 +54,67 @@ class Terms:
     intercept: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Fade:
+    """How much rows still count, the last of ``n_rows`` wholly: 2^(-k / half_life) with k rows after them."""
+
+    half_life: float
+    n_rows: int
+
+    @property
+    def past(self) -> float:
+        """What is left of all rows before."""
+        return float(np.exp2(-self.n_rows / self.half_life))
+
+    def freshness(self, block: Block) -> Array:
+        """What every row of a block counts, (n_rows,)."""
+        after = self.n_rows - 1 - block.first - np.arange(block.n_rows)
+        return np.exp2(-after / self.half_life)
+
+    def faded(self, block: Block) -> Block:
+        """
+        >>> Fade(half_life=1, n_rows=3).faded(Block(np.zeros((2, 1)), np.zeros((2, 1)), first=1)).weight
+        array([0.5, 1. ])
+        """
+        fresh = self.freshness(block)
+        weight = fresh if block.weight is None else fresh * block.weight
+        return replace(block, weight=weight.astype(block.X.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class FadedRows(SourceView):
+    """Rows in the order in which they came, weighted by what they still count."""
+
+    fade: Fade
+
+    def seen(self, block: Block) -> Block:
+        return self.fade.faded(block)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Self:
+        """Not offered: rows that are drawn have lost their place."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Chunk:
-    """New rows. All rows before them count ``past`` of what they did; those that fade have ``count`` observations."""
+    """New rows, in the order in which they came if they fade."""
 
     source: BlockSource
-    past: float = 1.0
-    count: float | None = None
-    whole_weights: bool = True
+    half_life: float | None = None
 
-    @classmethod
-    def fading(cls, source: ArraySource, half_life: float) -> Chunk:
-        """Rows in the order in which they came, the last of full weight.
+    @property
+    def fade(self) -> Fade | None:
+        return None if self.half_life is None else Fade(self.half_life, self.source.n_samples)
 
-        >>> rows = ArraySource(np.zeros((3, 1)), np.zeros((3, 1)))
-        >>> Chunk.fading(rows, half_life=1).source.weight
-        array([0.25, 0.5 , 1.  ])
-        """
-        fresh = np.exp2(-np.arange(source.n_samples)[::-1] / half_life)
-        given = np.ones(source.n_samples) if source.weight is None else source.weight
-        faded = replace(source, weight=(given * fresh).astype(source.dtype))
-        whole = bool(np.all(given == np.floor(given)))
-        return cls(faded, float(np.exp2(-source.n_samples / half_life)), float(fresh[given > 0].sum()), whole)
+    @property
+    def past(self) -> float:
+        """What all rows before them still count."""
+        return 1.0 if self.fade is None else self.fade.past
 
-    def counted(self, equations: NormalEquations) -> NormalEquations:
-        """Their sums, with the number of observations they stand for."""
-        if self.count is None:
-            return equations
-        return replace(equations, n_rows=self.count, whole_weights=self.whole_weights)
+    @property
+    def rows(self) -> BlockSource:
+        """The rows with the weights they still have."""
+        return self.source if self.fade is None else FadedRows(self.source, self.fade)
 
 
 def begin(
@@ -90,11 +123,11 @@ def begin(
     """A model that was fitted to the rows of a first chunk, ready for more; output weights anew where rows fade."""
     layer = model.last_layer
     if layer is not None:
-        if chunk.count is not None:
+        if chunk.half_life is not None:
             model = _with_layer(model, replace(layer, equations=_sums(model, layer, chunk, executor)))
         return model, None
-    targets, inside = StandardisedTargets(chunk.source, terms.units.centre, terms.units.scale), _inside(model, terms)
-    if chunk.count is None:
+    targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
+    if chunk.half_life is None:
         return model, remember(inside, targets, terms.loss, terms.ridge, terms.intercept, executor)
     inside, seen, _ = learn_more(inside, None, targets, terms.loss, terms.ridge, terms.intercept, executor)
     return _outside(inside, terms), seen
@@ -112,7 +145,7 @@ def carry_on(
         past = layer.equations.faded(chunk.past)
         total = past + _sums(model, layer, chunk, executor)
         return _with_layer(model, layer.after(total, past.weight / total.weight)), None, StopReason.CONVEX
-    targets, inside = StandardisedTargets(chunk.source, terms.units.centre, terms.units.scale), _inside(model, terms)
+    targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
     loss, ridge, intercept = terms.loss, terms.ridge, terms.intercept
     seen = seen or remember(inside, targets, loss, ridge, intercept, executor, terms.weight)
     inside, seen, reason = learn_more(inside, seen.faded(chunk.past), targets, loss, ridge, intercept, executor)
@@ -177,8 +210,24 @@ def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: E
     known = layer.equations.system()
     centre, scale = known.y_mean, np.sqrt(np.where(known.y_square > 0, known.y_square, 1.0))
     targets = StandardisedTargets(chunk.source, centre, scale)
-    sums = sum_equations(targets, model.feature_map(chunk.source.dtype), executor).scale(model.directions.importance)
-    return unscale(chunk.counted(sums), centre, scale)
+    features = model.feature_map(chunk.source.dtype)
+    if chunk.fade is None:
+        sums = sum_equations(targets, features, executor)
+    else:
+        sums = _sum_faded_equations(targets, features, chunk.fade, executor)
+    return unscale(sums.scale(model.directions.importance), centre, scale)
+
+
+def _sum_faded_equations(source: BlockSource, features: RowFeatures, fade: Fade, executor: Executor) -> NormalEquations:
+    """Normal equations of rows that fade; they count for as many observations as is left of them."""
+
+    def one(block: Block, scratch: Scratch) -> NormalEquations:
+        faded, given = fade.faded(block), np.ones(block.n_rows) if block.weight is None else block.weight
+        sums = NormalEquations.from_design(features.design(faded, scratch), block.y.shape[1], faded.weight)
+        count, whole = float(fade.freshness(block)[given > 0].sum()), bool(np.all(given == np.floor(given)))
+        return replace(sums, n_rows=count, whole_weights=whole)
+
+    return executor.reduce(source, one)
 
 
 def _with_layer(model: RandomFeatureModel, layer: LastLayer) -> RandomFeatureModel:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from numpy.typing import NDArray
+
 from .blocks import BlockSource
 from .clusters import is_collection, open_collection
 from .files import is_files, open_table
+from .progress import Begin, Quiet
 from .tables import TableEncoding
 
 
@@ -19,7 +22,7 @@ class OpenRows(Protocol):
 
     ``source`` has targets as they are, numbers or labels; ``encoding`` says how columns become inputs, None where they
     are numbers already; ``feature_names`` are those of the inputs, None where they have none; ``label_weights`` is the
-    weight of every label.
+    weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs), none for labels.
     """
 
     @property
@@ -37,15 +40,27 @@ class OpenRows(Protocol):
     @property
     def label_weights(self) -> dict[Any, float]: ...
 
+    @property
+    def target_range(self) -> NDArray[Any]: ...
+
     def close(self) -> None: ...
 
 
 def open_rows(
-    X: Any, y: Any = None, sample_weight: Any = None, labels: bool = False, encoding: TableEncoding | None = None
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    labels: bool = False,
+    encoding: TableEncoding | None = None,
+    begin: Begin = Quiet,
+    memory: int | None = None,
 ) -> OpenRows | None:
-    """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory."""
+    """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory.
+
+    Passes over the rows are shown by ``begin``; to look at files takes no more than ``memory`` bytes.
+    """
     if is_files(X):
-        return open_table(X, y, sample_weight, labels, encoding)
+        return open_table(X, y, sample_weight, labels, encoding, begin, memory)
     if is_collection(X):
-        return open_collection(X, y, sample_weight, labels)
+        return open_collection(X, y, sample_weight, labels, begin)
     return None

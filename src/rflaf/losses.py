@@ -56,11 +56,13 @@ class Loss:
     ----------
     curvature_bound : the least c that no second derivative in any direction exceeds, infinite where there is none
     curved_everywhere : whether the curvature is above zero, so that Newton's method may be used
+    straight : whether it has straight pieces, on which a search settles late
     name : in words, for messages and logs
     """
 
     curvature_bound: ClassVar[float] = float("inf")
     curved_everywhere: ClassVar[bool] = False
+    straight: ClassVar[bool] = False
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
@@ -89,6 +91,9 @@ class Loss:
     def check_more(self, y: Array) -> None:
         """Refuse targets of rows that come later; they need not be enough for a fit of their own."""
         self.check(y)
+
+    def check_range(self, low: Array, high: Array) -> None:
+        """Refuse targets whose lowest and highest values (n_outputs,) are enough to tell, where rows are elsewhere."""
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         """How to scale a problem whose targets have that mean and standard deviation (n_outputs,): not at all."""
@@ -152,6 +157,7 @@ class Huber(_OfResidual):
 
     delta: float | None = None
     curvature_bound: ClassVar[float] = 2.0
+    straight: ClassVar[bool] = True
     name: ClassVar[str] = "Huber"
 
     def __post_init__(self) -> None:
@@ -199,6 +205,7 @@ class Pinball(_OfResidual):
 
     quantile: float = 0.5
     smoothing: float | None = None
+    straight: ClassVar[bool] = True
     name: ClassVar[str] = "pinball"
 
     def __post_init__(self) -> None:
@@ -370,8 +377,11 @@ class Poisson(Loss):
             )
 
     def check(self, y: Array) -> None:
-        self.check_more(y)
-        if not (y.sum(axis=0) > 0).all():
+        self.check_range(y.min(axis=0), y.max(axis=0))
+
+    def check_range(self, low: Array, high: Array) -> None:
+        self.check_more(low)
+        if not (high > 0).all():
             raise InvalidParameterError("some counts must be above zero", "zeros only", "There is nothing to fit.")
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:

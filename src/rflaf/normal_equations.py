@@ -28,6 +28,7 @@ _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; th
 _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
 _STRIDES = (3, 1)  # of a walk over a grid
+_AS_GOOD = 1e-6  # so much more error is rounding
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
@@ -360,25 +361,36 @@ class RidgeSolution:
         return residual / (1 - self.factor.hat_diagonal(z))[:, None]
 
 
-def walk_downhill(size: int, errors_at: Callable[[list[int]], Sequence[float]]) -> Array:
-    """Errors at 0 to size - 1, (size,), NaN where none was asked for: from the middle the walk goes where they fall.
+def walk_downhill(size: int, errors_at: Callable[[list[int]], Sequence[float]]) -> int:
+    """The first of the places 0 to size - 1 whose error is as good as the lowest that a walk from the middle finds.
 
-    >>> walk_downhill(8, lambda places: [abs(i - 2.5) for i in places])
-    array([nan, 1.5, 0.5, 0.5, 1.5, nan, nan, 4.5])
+    It goes where errors fall, from all places that are as good: which of two is lower by a rounding depends on how
+    rows were cut, and must not decide.
+
+    >>> walk_downhill(12, lambda places: [abs(i - 2.5) for i in places])
+    2
     """
-    errors, best, todo = np.full(size, np.nan), size // 2, [size // 2]
+    errors, todo = np.full(size, np.nan), [size // 2]
     for stride in _STRIDES:
-        todo = todo or _untried(errors, best, stride)
+        todo = todo or _untried(errors, stride)
         while todo:
             found = np.array(errors_at(todo), dtype=np.float64)
             errors[todo] = np.where(np.isfinite(found), found, np.inf)
-            best = int(np.nanargmin(errors))
-            todo = _untried(errors, best, stride)
-    return errors
+            todo = _untried(errors, stride)
+    return int(_lowest(errors)[0])
 
 
-def _untried(errors: Array, place: int, stride: int) -> list[int]:
-    return [i for i in (place + stride, place - stride) if 0 <= i < errors.size and np.isnan(errors[i])]
+def _lowest(errors: Array) -> Array:
+    """Places of the lowest error, to rounding; those of NaN were not tried."""
+    lowest = np.nanmin(errors)
+    return np.flatnonzero(errors <= lowest + _AS_GOOD * abs(lowest))
+
+
+def _untried(errors: Array, stride: int) -> list[int]:
+    """Places not tried yet, a stride from the lowest."""
+    lowest = _lowest(errors)
+    near = np.unique(np.concatenate([lowest + stride, lowest - stride]))
+    return [int(i) for i in near if 0 <= i < errors.size and np.isnan(errors[i])]
 
 
 def _root_of_pseudo_inverse(A: Array, precision: float) -> Array:

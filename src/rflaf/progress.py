@@ -1,8 +1,8 @@
 """How far a fit is: every pass over the rows, with rows a second and the time left.
 
-An executor is watched from outside, so that no solver knows of it. On a terminal, where ``rich`` is installed, a long
-pass has a bar; elsewhere a pass that took long is one line of the log. Short passes say nothing, and those
-of a cluster are known when they are done.
+An executor is watched from outside, so that no solver knows of it; who reads files shows the first look at them and
+the rows that are drawn from them. On a terminal, where ``rich`` is installed, a long pass has a bar; elsewhere a pass
+that took long is one line of the log. Short passes say nothing, and those of a cluster are known when they are done.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 from .executors import Executor, Item, Items, State, Total
 
@@ -22,10 +23,95 @@ _LONG = 1.0  # seconds before a pass is worth a word
 _SHOWN_EVERY = 0.1
 
 
-class Watched:
-    """An executor whose passes are shown by ``begin(name, n_items, n_rows)``, which returns what to call after each."""
+class PassDisplay:
+    """One pass: counts its items, and says how long it took if that was long; one that fails says nothing.
 
-    def __init__(self, executor: Executor, begin: Callable[[str, int, int | None], PassDisplay]) -> None:
+    Where ``n_items`` is not known before, it is None and the items are rows.
+    """
+
+    def __init__(self, name: str, n_items: int | None, n_rows: int | None) -> None:
+        self.name, self.n_items, self.n_rows = name, n_items, n_rows
+        self.n_done = 0
+        self.started = perf_counter()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.finish(whole=kind is None)
+
+    @property
+    def seconds(self) -> float:
+        return perf_counter() - self.started
+
+    def advance(self, n_items: int = 1) -> None:
+        self.n_done += n_items
+
+    def finish(self, whole: bool) -> None:
+        if whole and self.seconds > _LONG:
+            _log.info("%s: %s", self.name, self.pace())
+
+    def pace(self) -> str:
+        """Rows, or steps, and how many a second."""
+        rows = self.n_done if self.n_items is None else self.n_done / max(self.n_items, 1) * (self.n_rows or 0)
+        count, unit = (rows, "rows") if rows else (float(self.n_done), "steps")
+        seconds = max(self.seconds, 1e-9)
+        return f"{count:,.0f} {unit} in {seconds:.1f} s, {count / seconds:,.3g} {unit}/s"
+
+
+class Quiet(PassDisplay):
+    """A pass that nobody watches."""
+
+    def finish(self, whole: bool) -> None:
+        """Say nothing."""
+
+
+class _Bar(PassDisplay):
+    """The same with a bar of ``rich``, shown once the pass has lasted a while."""
+
+    def __init__(self, progress: Any, name: str, n_items: int | None, n_rows: int | None) -> None:
+        super().__init__(name, n_items, n_rows)
+        self._progress, self._task, self._shown = progress, None, 0.0
+
+    def advance(self, n_items: int = 1) -> None:
+        super().advance(n_items)
+        now = self.seconds
+        if now < _LONG or now - self._shown < _SHOWN_EVERY:
+            return
+        self._shown = now
+        if self._task is None:
+            self._task = self._progress.add_task(self.name, total=self.n_items, pace="")
+        self._progress.update(self._task, completed=self.n_done, pace=self.pace())
+
+    def finish(self, whole: bool) -> None:
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        super().finish(whole)
+
+
+Begin = Callable[[str, int | None, int | None], PassDisplay]  # a pass, with its name, number of items and of rows
+
+
+@contextmanager
+def displays(verbose: bool) -> Iterator[Begin]:
+    """What every pass is begun with; it is shown on standard error while this is open if ``verbose``."""
+    progress = _rich_progress() if verbose and sys.stderr.isatty() else None
+    if progress is None:
+        yield PassDisplay if verbose else Quiet
+        return
+    with progress:
+        yield partial(_Bar, progress)
+
+
+def watched(executor: Executor, begin: Begin) -> Executor:
+    """The executor, its passes shown; itself where nobody watches."""
+    return executor if begin is Quiet else Watched(executor, begin)
+
+
+class Watched:
+    """An executor whose passes are shown."""
+
+    def __init__(self, executor: Executor, begin: Begin) -> None:
         self._executor, self._begin = executor, begin
         self._rows: dict[int, int] = {}  # of the last source with as many blocks
 
@@ -61,83 +147,15 @@ class Watched:
         n_rows = getattr(items, "n_samples", None)
         if n_rows is not None:
             self._rows[n_items] = n_rows
-        display = self._begin(_name(work), n_items, self._rows.get(n_items) if items is not None else None)
         lock = threading.Lock()
+        with self._begin(_name(work), n_items, self._rows.get(n_items) if items is not None else None) as display:
 
-        def done(result: Any, n_done: int = 1) -> Any:
-            with lock:
-                for _ in range(n_done):
-                    display.advance()
-            return result
+            def done(result: Any, n_done: int = 1) -> Any:
+                with lock:
+                    display.advance(n_done)
+                return result
 
-        try:
             yield done
-        finally:
-            display.finish()
-
-
-class PassDisplay:
-    """One pass: counts its items, and says how long it took if that was long."""
-
-    def __init__(self, name: str, n_items: int, n_rows: int | None) -> None:
-        self.name, self.n_items, self.n_rows = name, n_items, n_rows
-        self.n_done = 0
-        self.started = perf_counter()
-
-    @property
-    def seconds(self) -> float:
-        return perf_counter() - self.started
-
-    def advance(self) -> None:
-        self.n_done += 1
-
-    def finish(self) -> None:
-        if self.seconds > _LONG and self.n_done == self.n_items:
-            _log.info("%s: %s", self.name, self.pace())
-
-    def pace(self) -> str:
-        """Rows, or steps, and how many a second."""
-        share = self.n_done / max(self.n_items, 1)
-        count, unit = (share * self.n_rows, "rows") if self.n_rows else (float(self.n_done), "steps")
-        seconds = max(self.seconds, 1e-9)
-        return f"{count:,.0f} {unit} in {seconds:.1f} s, {count / seconds:,.3g} {unit}/s"
-
-
-class _Bar(PassDisplay):
-    """The same with a bar of ``rich``, shown once the pass has lasted a while."""
-
-    def __init__(self, progress: Any, name: str, n_items: int, n_rows: int | None) -> None:
-        super().__init__(name, n_items, n_rows)
-        self._progress, self._task, self._shown = progress, None, 0.0
-
-    def advance(self) -> None:
-        super().advance()
-        now = self.seconds
-        if now < _LONG or now - self._shown < _SHOWN_EVERY:
-            return
-        self._shown = now
-        if self._task is None:
-            self._task = self._progress.add_task(self.name, total=self.n_items, pace="")
-        self._progress.update(self._task, completed=self.n_done, pace=self.pace())
-
-    def finish(self) -> None:
-        if self._task is not None:
-            self._progress.remove_task(self._task)
-        super().finish()
-
-
-@contextmanager
-def watched(executor: Executor, verbose: bool) -> Iterator[Executor]:
-    """The executor, its passes shown on standard error while this is open if ``verbose``."""
-    if not verbose:
-        yield executor
-        return
-    progress = _rich_progress() if sys.stderr.isatty() else None
-    if progress is None:
-        yield Watched(executor, PassDisplay)
-        return
-    with progress:
-        yield Watched(executor, lambda *about: _Bar(progress, *about))
 
 
 def _rich_progress() -> Any:

@@ -69,8 +69,10 @@ def read_table(path: str | Path, has_header: bool | None = None) -> Any:
     return pa.concat_tables(read_chunks(path, has_header))
 
 
-def read_chunks(path: str | Path, has_header: bool | None = None) -> Iterator[Any]:
+def read_chunks(path: str | Path, has_header: bool | None = None, block_bytes: int | None = None) -> Iterator[Any]:
     """A file as Arrow tables of consecutive rows, at least one, all of the same columns.
+
+    A table of a CSV file are the rows of ``block_bytes`` of it; some of them are read ahead.
 
     .parquet and .pq are Parquet, .npz is NumPy's archive, anything else is taken for CSV, .gz for a compressed one.
     """
@@ -81,7 +83,7 @@ def read_chunks(path: str | Path, has_header: bool | None = None) -> Iterator[An
         return _parquet_chunks(path)
     if path.suffix == ".npz":
         return _npz_chunks(path)
-    return _csv_chunks(path, find_layout(path, has_header))
+    return _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES)
 
 
 def write_chunks(chunks: Iterable[Any], path: str | Path, like: str | Path | None = None) -> int:
@@ -120,7 +122,7 @@ def _write_npz(chunks: Iterable[Any], path: Path) -> int:
     return int(table.num_rows)
 
 
-def _csv_chunks(path: Path, layout: Layout) -> Iterator[Any]:
+def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.csv as arrow_csv
 
@@ -128,7 +130,7 @@ def _csv_chunks(path: Path, layout: Layout) -> Iterator[Any]:
         reader = arrow_csv.open_csv(
             path,
             read_options=arrow_csv.ReadOptions(
-                column_names=list(layout.names), skip_rows=layout.skip_rows, block_size=_BLOCK_BYTES
+                column_names=list(layout.names), skip_rows=layout.skip_rows, block_size=block_bytes
             ),
             parse_options=arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(

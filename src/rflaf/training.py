@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bilinear import SharedActivation
-from .blocks import ArraySource, BlockSource
+from .blocks import MOST_ROWS, ArraySource, BlockSource
 from .budget import TableSize, plan_fit
 from .encoding import Streamed, read
 from .executors import Executor
@@ -260,7 +260,7 @@ def _terms(problem: Problem, fitted: Fitted, spec: FitSpec) -> Terms:
 
 def _find_delta(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> Huber:
     """The Huber loss for the residuals of a first fit: the paper's model on a sample of rows."""
-    sample = problem.source.sample(_PILOT_ROWS, rng)
+    sample = problem.source.sample(_PILOT_ROWS, rng).with_rows(MOST_ROWS)
     width = min(_PILOT_WIDTH, spec.most_components)
     pilot = replace(
         spec, refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None

@@ -21,7 +21,7 @@ all rows at once. Needs the extra ``files``.
 
 from .cells import MISSING, as_table, clean, find_column, refuse_repeated, require_arrow
 from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn
-from .encoding import Dropped, TableEncoding, make_encoding
+from .encoding import Dropped, TableEncoding, encode_columns, make_encoding
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
 from .target import TargetEncoding, make_target
 
@@ -39,6 +39,7 @@ __all__ = [
     "TargetEncoding",
     "as_table",
     "clean",
+    "encode_columns",
     "find_column",
     "make_encoding",
     "make_target",
