@@ -149,7 +149,7 @@ def looked_at(tmp_path_factory):
     """Files of every kind, each with its target."""
     pa, pq, csv = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet", "pyarrow.csv"))
     folder = tmp_path_factory.mktemp("looks")
-    texts = np.array(["red", "green", "blue"])[rng.integers(0, 3, 12_000)]
+    texts = np.array(["red", "green", "blue"])[rng.integers(0, 3, len(ROWS))]
     gaps = pa.array(np.where(ROWS[:, 3] > 1, np.nan, ROWS[:, 3]), from_pandas=True)
     numbers = pa.table({f"x{j}": ROWS[:, j] for j in range(12)})
     mixed = numbers.append_column("gaps", gaps).append_column("text", pa.array(texts))
