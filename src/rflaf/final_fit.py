@@ -19,7 +19,7 @@ from .convex import ExpandedMap, expand, main_activations, solve_per_component, 
 from .curves import ColumnCurves
 from .executors import Executor
 from .features import RowFeatures, compile_map, sum_equations, sum_robust_equations
-from .folds import folds_of
+from .folds import N_FOLDS, folds_of
 from .last_layer import LastLayer, noise_variance, unscale
 from .losses import Units
 from .model import Activation, RandomFeatureModel
@@ -34,7 +34,6 @@ Array = NDArray[Any]
 _JUDGED_ROWS = 8000
 _FEW_UNKNOWNS = 512  # whose eigenvalues cost hardly anything
 _FEW_ROWS = 2000
-_FOLDS = 5
 _TOLERANCE = 1e-5  # of the gradient at the constant answer
 
 
@@ -79,8 +78,8 @@ def fit_shared(
     if not problem.squared:
         return _of_risk(activation, _minimise(problem, directions, features, directions.importance, spec, executor))
     equations = sum_equations(problem.source, features, executor).scale(directions.importance)
-    system = equations.system(spec.intercept)
     ridge = best_ridge(problem.source, features, directions, directions.importance, equations, spec, rng, executor)
+    system = equations.system(spec.intercept)
     solution = system.solve(ridge)
     layer = LastLayer(equations, ridge, _noise(system, solution), spec.intercept)
     return _of_ridge(activation, solution, layer)
@@ -95,8 +94,8 @@ def fit_per_component(
     if not problem.squared:
         return _minimise_per_component(problem, directions, features, importance, spec, executor)
     equations = sum_equations(problem.source, features, executor).scale(importance)
-    system = equations.system(spec.intercept)
     ridge = best_ridge(problem.source, features, directions, importance, equations, spec, rng, executor)
+    system = equations.system(spec.intercept)
     solution = system.solve(ridge)
     if spec.n_shapes is None:
         learned = solve_per_component(equations, solution, features.T, spec.intercept)
@@ -229,11 +228,11 @@ def _hold_out(
     source: BlockSource, features: RowFeatures, rng: np.random.Generator, executor: Executor
 ) -> NormalEquations:
     """The equations of rows to judge by: a fifth of all, by what they contain, or a sample of many."""
-    if source.n_samples > _FOLDS * _JUDGED_ROWS:
+    if source.n_samples > N_FOLDS * _JUDGED_ROWS:
         return sum_equations(source.sample(_JUDGED_ROWS, rng), features, executor)
 
     def one(block: Block, scratch: Scratch) -> NormalEquations:
-        rows = np.flatnonzero(folds_of(block.X, _FOLDS) == 0)
+        rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
         weight = None if block.weight is None else block.weight[rows]
         part = Block(block.X[rows], block.y[rows], weight)
         return NormalEquations.from_design(features.design(part, scratch), part.y.shape[1], weight)

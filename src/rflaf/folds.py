@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+N_FOLDS = 5  # of which one is held out
 _STEP = np.uint64(0x9E3779B97F4A7C15)  # odd, with well mixed bits, as are the factors below
 _ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 

@@ -16,7 +16,7 @@ from .blocks import ArraySource, BlockSource
 from .encoding import read
 from .executors import Executor
 from .features import FeatureMap, compile_map, sum_equations
-from .folds import folds_of
+from .folds import N_FOLDS, folds_of
 from .leverage import Leverage, leverage_scores, sampled_leverage_scores
 from .normal_equations import NormalEquations
 from .problem import Problem
@@ -39,7 +39,6 @@ _BANDWIDTH_ROWS = 2000
 _GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
 _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
-_FOLDS = 5  # of which one is held out
 
 
 def draw_pool(problem: Problem, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
@@ -143,7 +142,7 @@ def enough_components(
 
 def _split(X: Array) -> tuple[Array, Array]:
     """Which rows to fit and which to hold out, by content; all are both where all are in one fold."""
-    folds = folds_of(X, _FOLDS)
+    folds = folds_of(X, N_FOLDS)
     held_out = folds == folds.min()
     return (held_out if held_out.all() else ~held_out), held_out
 

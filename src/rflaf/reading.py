@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidParameterError
-from .tables import refuse_repeated, require_arrow
+from .tables import is_number, refuse_repeated, require_arrow
 
 Array = NDArray[Any]
 _BLOCK_BYTES = 2**24  # of a CSV file in a chunk
@@ -53,7 +53,7 @@ def find_layout(path: str | Path, has_header: bool | None = None) -> Layout:
     if not cells:
         raise InvalidParameterError(f"{path.name} must have rows", "an empty file", "Name another file.")
     if has_header is None:
-        has_header = not any(_is_number(cell) for cell in cells)
+        has_header = not any(is_number(cell) for cell in cells)
     names = (
         tuple(cell or str(number) for number, cell in enumerate(cells))
         if has_header
@@ -193,11 +193,3 @@ def _columns_of(name: str, array: Array) -> dict[str, Array]:
 def _unreadable(path: Path, error: Exception) -> InvalidParameterError:
     first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
     return InvalidParameterError(f"{path.name} must be readable as a table", first_line, "Check the file.")
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from .blocks import Block, BlockSource, Pairs, Scratch, Unchanged
 from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
-from .folds import folds_of
+from .folds import N_FOLDS, folds_of
 from .losses import Loss
 from .normal_equations import NormalEquations, RidgeFactor, RidgeSystem, walk_downhill
 from .outcomes import StopReason
@@ -41,7 +41,7 @@ _FAR_BEYOND, _BEYOND = 1e-8, 1e-3
 _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
-_FOLDS, _ROWS_FOR_ONE_FOLD = 5, 2000  # with more rows than that one fold is enough to judge by
+_ROWS_FOR_ONE_FOLD = 2000  # with more rows than that one fold is enough to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
 
 
@@ -556,7 +556,7 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
     in turn. Each solution is the start of the next.
     """
     folds, weights = _fold_weights(risk, source)
-    parts = [_split(risk, folds, weights, fold) for fold in range(_FOLDS) if 0 < weights[fold] < weights.sum()]
+    parts = [_split(risk, folds, weights, fold) for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
     parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
     if not parts:
         return float(ridges[0])
@@ -579,8 +579,8 @@ def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, A
     """The fold of every row, a byte each, and the weights of the folds: block by block, and summed."""
 
     def folds_of_rows(block: Block) -> tuple[Array, Array]:
-        folds = folds_of(block.X, _FOLDS).astype(np.uint8)
-        return folds, np.bincount(folds, block.weight, _FOLDS).astype(np.float64)
+        folds = folds_of(block.X, N_FOLDS).astype(np.uint8)
+        return folds, np.bincount(folds, block.weight, N_FOLDS).astype(np.float64)
 
     found = risk.executor.map(source, folds_of_rows)
     return found, risk.executor.reduce(found, lambda folds, scratch: folds[1].copy())

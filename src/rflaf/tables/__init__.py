@@ -19,7 +19,7 @@ but computed by Arrow: those take categories from arrays of Python objects, seve
 all rows at once. Needs the extra ``files``.
 """
 
-from .cells import MISSING, as_table, clean, find_column, refuse_repeated, require_arrow
+from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
 from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn
 from .encoding import Dropped, TableEncoding, encode_columns, make_encoding
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
@@ -41,6 +41,7 @@ __all__ = [
     "clean",
     "encode_columns",
     "find_column",
+    "is_number",
     "make_encoding",
     "make_target",
     "refuse_repeated",

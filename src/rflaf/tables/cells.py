@@ -155,3 +155,12 @@ def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
         raise InvalidParameterError(
             f"column {name!r} must hold {what}", values[at].as_py(), "Leave it empty where there is none."
         )
+
+
+def is_number(text: str) -> bool:
+    """Whether Python reads a text as a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

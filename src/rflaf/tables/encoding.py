@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rflaf.errors import InvalidParameterError
 
-from .cells import MISSING, as_table, clean, find_column, refuse_repeated
+from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated
 from .columns import KINDS, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, check_text
 from .summaries import MOST_COUNTED, ColumnSummary, TableSummary
 
@@ -169,7 +169,7 @@ def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
     if kind == "date":
         return DateColumn(name, column.dates.mean, not column.dates.whole, gaps)
     if kind == "mixed":
-        odd = next((level for level in column.levels or () if not _is_number(level)), "texts")
+        odd = next((level for level in column.levels or () if not is_number(level)), "texts")
         raise InvalidParameterError(
             f"column {name!r} must hold numbers or texts, not both",
             odd,
@@ -178,14 +178,6 @@ def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
     counts = column.levels or {}
     by_count = sorted(counts, key=lambda level: (-counts[level], level))
     return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), len(by_count) > _MOST_LEVELS, gaps)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _listed(names: Sequence[str]) -> str:
