@@ -19,6 +19,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.last_layer import LastLayer, unscale
 from rflaf.model import Activation, RandomFeatureModel
 from rflaf.normal_equations import NormalEquations
+from rflaf.outcomes import StopReason
 from rflaf.spectral import Directions
 
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
@@ -434,13 +435,18 @@ def test_a_fit_pruned_to_its_own_width_is_the_fit_itself(fitted):
 
 
 def test_a_pruned_estimator_is_a_ridge_on_the_features_it_keeps(fitted):
+    """Of trained features the targets are those that the trained weights answer: what they say and ridge v."""
     model, X, y = fitted
     pruned = model.prune(6)
     assert (pruned.n_components_, pruned.coef_.shape, pruned.directions_.shape) == (6, (6,), (3, 6))
     assert model.n_components_ > 6
-    features = pruned.transform(X)
-    expected = Ridge(600 * model.model_.last_layer.ridge).fit(features, y)
-    np.testing.assert_allclose(pruned.predict(X), expected.predict(features), rtol=0, atol=1e-8)
+    features, ridge = pruned.transform(X), model.model_.last_layer.ridge
+    trained = model.stop_reason_ is StopReason.TRAINED
+    target = model.predict(X) if trained else y
+    pulled = ridge * model.coef_[model.model_.last_layer.path.order[:6]] if trained else np.zeros(6)
+    Z = features - features.mean(axis=0)
+    v = np.linalg.solve(Z.T @ Z / 600 + ridge * np.eye(6), Z.T @ target / 600 + pulled)
+    np.testing.assert_allclose(pruned.predict(X), target.mean() + Z @ v, rtol=0, atol=1e-7)
 
 
 def test_a_pruned_estimator_is_less_sure(fitted):

@@ -239,6 +239,31 @@ def test_taking_and_scaling_equal_the_equations_of_that_design(n_taken, seed):
     assert_same_equations(equations.scale(importance), equations_of(Z[:, components] * importance, y, weight))
 
 
+@each_intercept
+@each_ridge
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+def test_equations_answered_by_weights_have_them_for_their_solution(ridge, intercept, weighted):
+    Z, y = some_rows()
+    rng = np.random.default_rng(1)
+    before = equations_of(Z, y, rng.uniform(0.1, 2, len(Z)) if weighted else None)
+    v = rng.standard_normal((Z.shape[1], y.shape[1]))
+    after = before.answered_by(v, ridge, intercept)
+    solution, system = after.system(intercept).solve(ridge), before.system(intercept)
+    np.testing.assert_allclose(solution.v, v, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(solution.intercept, (system.y_mean - system.z_mean @ v) * intercept, rtol=1e-9)
+    np.testing.assert_allclose(after.system(intercept).G, system.G, rtol=1e-12)
+    expected = before.error(v, solution.intercept)
+    assert after.error(v, solution.intercept) == pytest.approx(expected, rel=1e-9)
+    np.testing.assert_allclose(after.moments, after.moments.T, rtol=1e-12)
+
+
+def test_targets_that_are_solved_already_stay():
+    Z, y = some_rows()
+    equations = equations_of(Z, y)
+    same = equations.answered_by(equations.system().solve(0.1).v, 0.1)
+    assert_same_equations(same, equations, 1e-9)
+
+
 def test_a_component_taken_twice_is_a_duplicated_feature():
     Z, y = some_rows()
     assert_same_equations(equations_of(Z, y).take(np.array([2, 2, 0])), equations_of(Z[:, [2, 2, 0]], y))

@@ -65,6 +65,11 @@ def hunt_on(table: Table, seed: int = 0) -> Hunt:
     return hold_out(table, table.X.mean(axis=0), table.X.std(axis=0), np.random.default_rng(seed), 0.5)
 
 
+def trial_of(hunt: Hunt, shape: Shape, recipe: Recipe) -> Trial:
+    with ThreadExecutor(1) as executor:
+        return hunt.compare([(shape, recipe)], executor)[0]
+
+
 # Plans
 
 
@@ -75,16 +80,22 @@ def test_with_alpha_given_every_recipe_has_it_and_none_is_tried_twice(plan, alph
     assert given_alpha.following == {}
     assert {recipe.alpha for recipe in given_alpha.first} == {alpha}
     assert len(set(given_alpha.first)) == len(given_alpha.first)
-    assert {(r.rate, r.nodes) for r in given_alpha.first} == {(r.rate, r.nodes) for r in every_recipe(plan)}
+    assert set(given_alpha.first) == {replace(recipe, alpha=alpha) for recipe in every_recipe(plan)}
     assert given_alpha.with_alpha(alpha) == given_alpha
 
 
+def ways(plan: Plan, tried: list[Recipe]) -> list[list[Recipe]]:
+    """All that a search may try after what it has tried, each way to its end."""
+    lasts = [recipe for recipe in tried if recipe in plan.following]
+    new = [plan.following[last] for last in lasts if not {*plan.following[last]} & {*tried}]
+    return [tried, *(way for follows in new for way in ways(plan, [*tried, *follows]))]
+
+
 @each_plan
-def test_what_follows_follows_from_the_first_and_was_not_tried(plan):
-    assert set(plan.following) <= set(plan.first)
-    assert len(set(plan.first)) == len(plan.first)
-    for follows in plan.following.values():
-        assert len({*plan.first, *follows}) == len(plan.first) + len(follows)
+def test_what_follows_follows_from_what_may_be_tried_and_nothing_is_tried_twice(plan):
+    assert set(plan.following) <= set(every_recipe(plan))
+    for tried in ways(plan, list(plan.first)):
+        assert len(set(tried)) == len(tried)
 
 
 @each_plan
@@ -93,7 +104,7 @@ def test_a_scaled_plan_is_the_same_but_for_its_penalties(plan, factor):
     scaled = plan.scaled(factor)
     for recipe, before in zip(every_recipe(scaled), every_recipe(plan), strict=True):
         assert recipe == replace(before, alpha=factor * before.alpha)
-    assert set(scaled.following) <= set(scaled.first)
+    assert set(scaled.following) <= set(every_recipe(scaled))
     assert [len(follows) for follows in scaled.following.values()] == [len(f) for f in plan.following.values()]
     trials, tried = search_known(dict.fromkeys(every_recipe(scaled), 2.0) | {scaled.first[-1]: 1.0}, scaled)
     assert trials[0].recipe == scaled.first[-1]
@@ -164,11 +175,11 @@ def test_the_loss_is_the_weighted_mean_of_huber(n_rows, weighted, n_outputs, del
 def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
     hunt = hunt_on(some_table(n_outputs=n_outputs, weighted=True))
     recipes = [recipe, replace(recipe, rate=0.3), replace(recipe, alpha=1e-2)]
-    alone = [hunt.trial(SHAPE, recipe) for recipe in recipes]
+    alone = [trial_of(hunt, SHAPE, recipe) for recipe in recipes]
     assert len({trial.error for trial in alone}) == 3
     for n_workers in (1, 2):
         with ThreadExecutor(n_workers) as executor:
-            trials = hunt.compare(SHAPE, recipes, executor)
+            trials = hunt.compare([(SHAPE, recipe) for recipe in recipes], executor)
         assert [trial.recipe for trial in trials] == recipes
         for one, other in zip(alone, trials, strict=True):
             np.testing.assert_array_equal(one.outputs, other.outputs)
@@ -179,14 +190,14 @@ def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
 @pytest.mark.parametrize("n_rows", [300, 800], ids=["three splits", "one split"])
 def test_the_outputs_of_a_trial_are_those_of_the_rows_held_out(recipe, n_rows):
     hunt = hunt_on(some_table(n_rows, 2, weighted=True))
-    trial = hunt.trial(SHAPE, recipe)
+    trial = trial_of(hunt, SHAPE, recipe)
     y = hunt.table.y[hunt.held_out]
     assert trial.outputs.shape == y.shape
     np.testing.assert_array_equal(hunt.residual(trial), y - trial.outputs)
     assert np.mean(hunt.residual(trial) ** 2) < 0.15 * y.var()  # out of order they would explain nothing
     assert (trial.recipe, trial.width) == (recipe, 16)
     assert trial.error == hunt.mean_loss(Squared(), trial.outputs)
-    bounded = hunt.trial(replace(SHAPE, loss=Huber(0.2)), recipe)
+    bounded = trial_of(hunt, replace(SHAPE, loss=Huber(0.2)), recipe)
     assert bounded.error == hunt.mean_loss(Huber(0.2), bounded.outputs)
     assert not np.array_equal(bounded.outputs, trial.outputs)
 
@@ -196,7 +207,7 @@ def test_a_trial_is_trained_for_a_share_of_the_epochs_of_its_recipe(monkeypatch)
     monkeypatch.setattr(recipes, "train", lambda *arguments: efforts.append(arguments[-1]))
     hunt = hunt_on(some_table(300))
     for effort in (0.25, 1.0):
-        replace(hunt, effort=effort).trial(SHAPE, QUICK)
+        trial_of(replace(hunt, effort=effort), SHAPE, QUICK)
     assert efforts == [0.25] * 3 + [1.0] * 3
 
 
@@ -209,12 +220,12 @@ def test_targets_of_rows_held_out_have_no_influence_on_a_trial(recipe):
         y = table.y.copy()
         y[hunt.held_out] = held_out_target
         hunt = replace(hunt, table=replace(table, y=y))
-        predictions.append(hunt.trial(SHAPE, recipe).outputs)
+        predictions.append(trial_of(hunt, SHAPE, recipe).outputs)
     np.testing.assert_array_equal(predictions[0], predictions[1])
     assert np.corrcoef(predictions[0].ravel(), table.y[hunt.held_out].ravel())[0, 1] > 0.9
     y = table.y.copy()
     y[hunt.splits[0][0][0]] += 1.0
-    moved = replace(hunt, table=replace(table, y=y)).trial(SHAPE, recipe)
+    moved = trial_of(replace(hunt, table=replace(table, y=y)), SHAPE, recipe)
     assert np.abs(moved.outputs - predictions[0]).max() > 1e-6
 
 
@@ -223,8 +234,8 @@ def test_weights_of_rows_held_out_count_in_the_error_only():
     hunt = hunt_on(table)
     weight = table.weight.copy()
     weight[hunt.held_out] = np.linspace(0.1, 3, hunt.held_out.size)
-    even = hunt.trial(SHAPE, QUICK)
-    heavy = replace(hunt, table=replace(table, weight=weight)).trial(SHAPE, QUICK)
+    even = trial_of(hunt, SHAPE, QUICK)
+    heavy = trial_of(replace(hunt, table=replace(table, weight=weight)), SHAPE, QUICK)
     np.testing.assert_array_equal(even.outputs, heavy.outputs)
     expected = np.average(hunt.residual(even)[:, 0] ** 2, weights=weight[hunt.held_out])
     assert heavy.error == pytest.approx(expected, rel=1e-12)
@@ -242,16 +253,22 @@ class KnownErrors:
     by_width: dict[int, float] = field(default_factory=dict)
     tried: list = field(default_factory=list)
 
-    def trial(self, shape: Shape, recipe: Recipe) -> Trial:
-        self.tried.append((recipe, shape.n_components))
-        error = self.by_width[shape.n_components] if self.by_width else self.by_recipe[recipe]
-        return Trial(recipe, shape.n_components, error, np.zeros((1, 1)))
+    too_fine: int = 10**6
 
-    compare = Hunt.compare
+    def compare(self, candidates: list[tuple[Shape, Recipe]], _: ThreadExecutor) -> list[Trial]:
+        self.tried += [(recipe, shape.n_components) for shape, recipe in candidates]
+        errors = [self.by_width[shape.n_components] if self.by_width else self.by_recipe[r] for shape, r in candidates]
+        return [
+            Trial(recipe, shape.n_components, error, np.zeros((1, 1)))
+            for (shape, recipe), error in zip(candidates, errors, strict=True)
+        ]
+
+    def affords(self, recipe: Recipe) -> bool:
+        return recipe.nodes < self.too_fine
 
 
-def search_known(errors: dict[Recipe, float], plan: Plan):
-    hunt = KnownErrors(by_recipe=errors)
+def search_known(errors: dict[Recipe, float], plan: Plan, **limits: int):
+    hunt = KnownErrors(by_recipe=errors, **limits)
     return search(hunt, SHAPE, plan, ThreadExecutor(1)), [recipe for recipe, _ in hunt.tried]
 
 
@@ -273,6 +290,32 @@ def test_the_search_returns_all_it_tried_the_best_first(name, data):
     assert sorted(map(repr, tried)) == sorted(repr(trial.recipe) for trial in trials)
     found = [trial.error if np.isfinite(trial.error) else np.inf for trial in trials]
     assert found == sorted(found)
+
+
+THREE = Plan((QUICK,), {QUICK: (QUICK_BENT,), QUICK_BENT: (Recipe(1.0, nodes=65),)})
+
+
+@pytest.mark.parametrize(("second", "n_tried"), [(0.97, 3), (0.99, 2), (1.5, 2), (np.nan, 2)])
+def test_the_search_goes_on_while_it_wins_two_per_cent(second, n_tried):
+    errors = {QUICK: 1.0, QUICK_BENT: second, Recipe(1.0, nodes=65): 0.1}
+    trials, tried = search_known(errors, THREE)
+    assert tried == [QUICK, QUICK_BENT, Recipe(1.0, nodes=65)][:n_tried]
+    assert trials[0].error == np.nanmin([errors[recipe] for recipe in tried])
+
+
+def test_the_search_leaves_out_what_takes_too_long():
+    errors = {QUICK: 1.0, QUICK_BENT: 0.5, Recipe(1.0, nodes=65): 0.1}
+    assert search_known(errors, THREE, too_fine=65)[1] == [QUICK, QUICK_BENT]
+
+
+def test_columns_that_bend_in_more_places_than_there_is_time_for_are_told_by_what_they_hold():
+    rng = np.random.default_rng(0)
+    wide = Table(rng.standard_normal((600, 40)), np.zeros((600, 1)), np.ones(600))
+    two_valued = replace(wide, X=(wide.X > 0).astype(float))
+    fine = Recipe(1e-4, nodes=129)
+    assert not hunt_on(wide).affords(fine)
+    assert hunt_on(wide).affords(Recipe(1e-4))
+    assert hunt_on(two_valued).affords(fine)
 
 
 def test_a_training_that_diverged_is_never_the_best():
@@ -795,7 +838,7 @@ def test_a_column_that_was_left_out_has_no_influence_on_a_trial(recipe):
     hunt = replace(hunt, scale=hunt.scale * [1, 1, 0])
     other = np.random.default_rng(1).standard_normal(400)
     moved = replace(hunt, table=replace(table, X=np.column_stack([table.X[:, :2], other])))
-    first, second = hunt.trial(SHAPE, recipe), moved.trial(SHAPE, recipe)
+    first, second = trial_of(hunt, SHAPE, recipe), trial_of(moved, SHAPE, recipe)
     np.testing.assert_array_equal(first.outputs, second.outputs)
     assert first.strength[2] == 0 < first.strength[:2].min()
 

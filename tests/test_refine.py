@@ -25,8 +25,9 @@ from rflaf.encoding import Encoding, InMemory, Streamed, Table, encode, read
 from rflaf.executors import SingleThreadedBLAS
 from rflaf.features import activate_reference
 from rflaf.losses import Huber, Squared
+from rflaf.members import Members, train
 from rflaf.model import Activation, RandomFeatureModel
-from rflaf.refine import Recipe, Shape, Trainer, begin, fold, train
+from rflaf.refine import Recipe, Shape, Trainer, begin, fold
 from rflaf.spectral import Gaussian
 
 BASIS = BSplineBasis(10)
@@ -480,6 +481,10 @@ def encoded(table: Table, nodes: int) -> Encoding:
     return encode(table, table.X.mean(axis=0), table.X.std(axis=0), nodes)
 
 
+def alone(trainer: Trainer, rng: np.random.Generator) -> Members:
+    return Members((trainer,), (rng,), np.random.default_rng(0))
+
+
 def trained(
     table: Table,
     nodes: int = 33,
@@ -495,7 +500,7 @@ def trained(
     rows = encoding.rows(table.X, table.y, table.weight)
     what = Shape(width, BSplineBasis(16) if basis is None else basis, shared, Gaussian(), **shape)
     trainer = begin(encoding, rows, table.X, what, Recipe(alpha, nodes=nodes), rng, table.n_rows)
-    trace = train(trainer, InMemory(rows, np.arange(table.n_rows)), table.n_rows, rng, effort)
+    trace = train(alone(trainer, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, effort)
     return trainer, rows, trace
 
 
@@ -864,7 +869,7 @@ def test_training_from_chunks_is_deterministic_and_learns():
             chunks = streamed(table, 32 * 70 * 10)
             assert len(chunks) > 3
             trainer, rng = start_again(table, chunks.encoding)
-            traces.append(train(trainer, chunks, table.n_rows, rng, 0.5))
+            traces.append(train(alone(trainer, rng), chunks, table.n_rows, 0.5))
             parameters.append(trainer.parameters)
     np.testing.assert_array_equal(*traces)
     for one, two in zip(*parameters, strict=True):
@@ -877,10 +882,10 @@ def test_one_chunk_of_a_source_trains_as_the_table_in_memory():
     with SingleThreadedBLAS():
         chunks = streamed(table, 2**31)
         trainer, rng = start_again(table, chunks.encoding)
-        from_source = train(trainer, chunks, table.n_rows, rng, 0.2)
+        from_source = train(alone(trainer, rng), chunks, table.n_rows, 0.2)
         again, rng = start_again(table, chunks.encoding)
         rows = chunks.encoding.rows(table.X, table.y, table.weight)
-        in_memory = train(again, InMemory(rows, np.arange(table.n_rows)), table.n_rows, rng, 0.2)
+        in_memory = train(alone(again, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, 0.2)
     np.testing.assert_array_equal(from_source, in_memory)
     np.testing.assert_array_equal(trainer.parameters.W, again.parameters.W)
 
@@ -920,7 +925,7 @@ def test_only_the_rows_of_the_index_are_trained_on():
     for each in (table, spoilt):
         trainer, rng = start_again(each, encoded(each, 33))
         rows = trainer.encoding.rows(each.X, each.y, each.weight)
-        train(trainer, InMemory(rows, np.arange(200)), 200, rng, 0.1)
+        train(alone(trainer, rng), InMemory(rows, np.arange(200)), 200, 0.1)
         trainers.append(trainer)
     np.testing.assert_array_equal(trainers[0].parameters.C, trainers[1].parameters.C)
 
@@ -945,7 +950,7 @@ def test_the_trace_has_one_mean_loss_an_epoch(effort, epochs):
     trainer, rng = start_again(table, encoded(table, 33))
     assert trainer.recipe.epochs(4000) == 45
     rows = trainer.encoding.rows(table.X, table.y, table.weight)
-    trace = train(trainer, InMemory(rows, np.arange(4000)), 4000, rng, effort)
+    trace = train(alone(trainer, rng), InMemory(rows, np.arange(4000)), 4000, effort)
     assert trace.shape == (epochs,)
     assert 0.05 * table.y.var() < trace[0] < 1.5 * table.y.var()
 

@@ -26,7 +26,7 @@ _ENOUGH_ROWS = 512  # of a block, before a second worker is worth more than larg
 _SAMPLED_ROWS, _SMALL_ROWS = 8000, 1500  # to choose a ridge by, and to start an activation from
 _SEARCH_ROWS = 20_000
 _LEAST_POOL_ROWS = 1000
-_NODES = 193  # of a column that bends, at most
+_NODES, _ALL_NODES = 33, 4096  # of a column that bends, and of all columns where they bend more finely
 _TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
 _MARGIN = 2**20  # small things
@@ -204,10 +204,10 @@ def _refining(spec: FitSpec, table: TableSize) -> list[Stage]:
     d, item, outputs = table.n_features, table.itemsize, table.n_outputs
     rows = min(_SEARCH_ROWS, table.n_samples)
     encoded = 8 * d + 4 * outputs + 24
-    trainer = _TRAINER_COPIES * 4 * spec.most_components * d * (1 + min(_NODES, rows))
+    trainer = _TRAINER_COPIES * 4 * spec.most_components * (d + max(d * min(_NODES, rows), min(_ALL_NODES, d * rows)))
     search = rows * ((2 * item + 8) * d + _ENCODINGS * encoded + 24 * outputs) + _MARGIN
     block = (2 * item + 16) * d + 2 * encoded
-    return [Stage("the search", search, trainer), Stage("training", search + trainer, 0, 0, block)]
+    return [Stage("the search", search, trainer + 8 * rows), Stage("training", search + trainer, 0, 8, block)]
 
 
 def _sample(n_rows: int, d: int, targets: int, table: TableSize) -> int:

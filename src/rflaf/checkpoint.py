@@ -19,7 +19,7 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -70,6 +70,9 @@ class Recorded:
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
         return self._once(len(items), map_item, lambda: self._executor.map(items, map_item))
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._executor.side_by_side(tasks)
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         key = self._journal.next_key(n_steps, advance)

@@ -159,6 +159,9 @@ class DaskExecutor:
         total: Total = self.cluster.compute(graph, [_add_all(graph, keys)])[0]
         return total
 
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._here.side_by_side(tasks)
+
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         """Steps that follow one another, here."""
         return self._here.fold(n_steps, state, advance)

@@ -12,7 +12,7 @@ import copy
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -66,6 +66,10 @@ class Executor(Protocol):
         """What ``n_steps`` steps make of a state, each of the one before: ``advance(state, step)``."""
         ...
 
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """The results of tasks in this process that are part of one step: they are not recorded or shown."""
+        ...
+
     def limited(self, n_workers: int) -> Executor:
         """The same with at most so many workers at once."""
         ...
@@ -80,6 +84,15 @@ def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], Sta
     for step in range(n_steps):
         state = advance(state, step)
     return state
+
+
+def all_in_turn(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The results of tasks, one after the other.
+
+    >>> all_in_turn([lambda: 1, lambda: 2])
+    [1, 2]
+    """
+    return [task() for task in tasks]
 
 
 class SingleThreadedBLAS:
@@ -154,6 +167,10 @@ class ThreadExecutor:
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         """Steps that follow one another, in the calling thread."""
         return fold_in_turn(n_steps, state, advance)
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        """``[task() for task in tasks]``."""
+        return list(self._results(len(tasks), lambda i: tasks[i]()))
 
     def limited(self, n_workers: int) -> ThreadExecutor:
         """The same threads, at most ``n_workers`` of them busy."""

@@ -130,26 +130,30 @@ def _minimise_per_component(
     return _of_risk(Activation(spec.basis, a), solution)
 
 
-def fit_robust(
+def keep_trained(
     source: BlockSource,
     directions: Directions,
     features: RowFeatures,
     activation: Activation,
-    start: Array,
+    v: Array,
     delta: float,
     noise: Array,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
 ) -> Fitted:
-    """Output weights under the squared loss for features that are finished, rows far off weighing less.
+    """The last layer of features that were trained together with their output weights ``v`` (n_components, n_outputs).
 
-    Far is more than ``delta`` from what the output weights ``start`` (n_components, n_outputs) say.
+    Solved again on the rows they were trained on, the weights were seen to overfit: what features have learned by heart
+    no error on these rows can tell. So the sums are those of targets that ``v`` answers, of which later rows, or fewer
+    components, make the best. Rows farther than ``delta`` from what ``v`` says weigh less.
     """
-    equations = sum_robust_equations(source, features, start, delta, executor)
-    system = equations.system(spec.intercept)
-    ridge = _by_leave_one_out(source, features, directions.importance, system, rng, executor)
-    return _of_ridge(activation, system.solve(ridge), LastLayer(equations, ridge, noise, spec.intercept))
+    equations = sum_robust_equations(source, features, v, delta, executor)
+    ridge = _by_leave_one_out(source, features, directions.importance, equations.system(spec.intercept), rng, executor)
+    kept = equations.answered_by(v, ridge, spec.intercept)
+    solution = kept.system(spec.intercept).solve(ridge)
+    fitted = _of_ridge(activation, solution, LastLayer(kept, ridge, noise, spec.intercept))
+    return replace(fitted, v=v)
 
 
 def _minimise(

@@ -122,6 +122,23 @@ class NormalEquations:
         """The equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
         return replace(self, moments=mixing.T @ self.moments @ mixing)
 
+    def answered_by(self, v: Array, ridge: float, intercept: bool = True) -> NormalEquations:
+        """The equations of targets moved so that ``v`` (n_components, n_outputs) is their solution at this ridge.
+
+        Products of features stay, and so do the means and the residuals that ``v`` leaves.
+        """
+        m = self.n_components
+        system = self.system(intercept)
+        u = np.vstack([-v, -(system.y_mean - system.z_mean @ v)[None], np.eye(self.n_outputs)])
+        residual = u.T @ self.moments @ u / self.weight
+        moved = system.G @ v + ridge * v
+        moments = self.moments.copy()
+        moments[:m, m + 1 :] = self.weight * (moved + system.z_mean[:, None] * system.y_mean)
+        moments[m + 1 :, :m] = moments[:m, m + 1 :].T
+        squares = residual + v.T @ moved + ridge * v.T @ v + system.y_mean * system.y_mean[:, None]
+        moments[m + 1 :, m + 1 :] = self.weight * squares
+        return replace(self, moments=moments)
+
     def system(self, intercept: bool = True) -> RidgeSystem:
         """The equations for one observation on average, centred where an intercept is fitted."""
         m, average = self.n_components, self.moments / self.weight

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
@@ -137,6 +137,9 @@ class Watched:
             if self.elsewhere(items):
                 return done(self._executor.map(items, map_item), len(items))
             return self._executor.map(items, lambda item: done(map_item(item)))
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._executor.side_by_side(tasks)
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
         with self._begun(None, n_steps, advance) as done:

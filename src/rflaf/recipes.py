@@ -1,15 +1,15 @@
 """Which recipe suits the data: candidates trained on 85 % of the rows and compared on the rest.
 
 One thing of a refined model must be searched: the penalty alpha, together with how fast columns move and how they bend.
-A plan names the recipes to try first, and those that follow from the best of them. Every candidate is one task, so
-threads pay without changing a bit, and the winner is trained again on all rows.
+A plan names the recipes to try first, and those that follow from the best of them, and so on while it pays. Every
+member of a candidate is one task, so threads pay without changing a bit, and the winner is trained again on all rows.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,8 @@ from ._refine_kernels import Rows
 from .encoding import Encoding, InMemory, Table, encode
 from .executors import Executor
 from .losses import Huber, Loss, Squared
-from .refine import Recipe, Shape, begin, train
+from .members import Members, share_out, train
+from .refine import Recipe, Shape, begin
 
 Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
@@ -28,8 +29,10 @@ _NARROWER, _WIDER = (12, 25, 50), (200, 400)
 _ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
 _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
-_MOST_ROUNDS, _NO_WORSE = 3, 0.01  # of leaving out columns; what fewer columns may cost
+_MOST_ROUNDS = 3  # of leaving out columns
 TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
+_USUAL_NODES, _MOST_NODES = 33, 4096  # of a column; of all columns where they are finer than that
+_PAYS = 0.02  # of the error: what a step of the search must win to go on to another
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
 _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
@@ -37,7 +40,7 @@ _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which recipes to try: ``first``, then those that follow from the best of them."""
+    """Which recipes to try: ``first``, then those that follow from the best of them, as long as there are some."""
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
@@ -54,27 +57,30 @@ class Plan:
     def with_alpha(self, alpha: float) -> Plan:
         """The same with the penalty given: what is left to choose is how columns move and bend."""
         tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
-        return Plan(tuple(sorted(tried, key=lambda recipe: (recipe.nodes, recipe.rate))), {})
+        return Plan(tuple(sorted(tried, key=astuple)), {})
 
 
-_EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4), Recipe(5e-4)
-_STRAIGHT = Recipe(5e-4, nodes=0)
+_EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)
+_FINE = Recipe(1.5e-6, 0.3, nodes=129, effort=1.5)
+_STRAIGHT = Recipe(3e-4, 0.5, nodes=0)
 _VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
 BENT = Plan(
     (_EASY, _MIDDLE, _STIFF),
     {
-        _EASY: (Recipe(1.5e-6, 0.3, nodes=193), Recipe(1.5e-5), Recipe(1.5e-6, 0.3)),  # the longest first
-        _MIDDLE: (Recipe(1.5e-5), Recipe(1.5e-4, 0.3)),
-        _STIFF: (Recipe(5e-3), Recipe(1.5e-4, 0.3)),
+        _EASY: (_FINE, Recipe(1.5e-6, 0.3, effort=1.5)),
+        _FINE: (Recipe(1.5e-6, 0.6, nodes=513, effort=2, split=3),),
+        _MIDDLE: (Recipe(5e-5, 0.5), Recipe(3e-4, 0.3)),
+        _STIFF: (Recipe(5e-3), Recipe(3e-4, 0.3)),
     },
 )
+_FREE = Recipe(5e-6, nodes=0, split=0)  # straight and hardly held back, a model is far from learning rows by heart
 STRAIGHT = Plan(
-    (Recipe(5e-6, nodes=0), Recipe(5e-5, nodes=0), _STRAIGHT),
-    {_STRAIGHT: (Recipe(5e-3, nodes=0),), Recipe(5e-6, nodes=0): (Recipe(5e-6, 0.3, nodes=0),)},
+    (_FREE, replace(_FREE, alpha=5e-5), _STRAIGHT),
+    {_FREE: (replace(_FREE, effort=2),), _STRAIGHT: (Recipe(5e-3, nodes=0),)},
 )
 EITHER = Plan(
     (*BENT.first, _STRAIGHT),
-    BENT.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, nodes=0))},
+    BENT.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, 0.5, nodes=0))},
 )
 
 
@@ -100,6 +106,25 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class _Part:
+    """A member of a candidate, to be trained on a split."""
+
+    candidate: int
+    split: int
+    recipe: Recipe
+    shape: Shape
+    generator: np.random.Generator
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a member says of the rows held out, (n_held_out, O), and the strength of its columns, (n_features,)."""
+
+    outputs: Array
+    strength: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Hunt:
     """What the search works on: a table, pairs (rows to train on, rows held out), and a seed for every candidate.
 
@@ -121,24 +146,53 @@ class Hunt:
             self._encoded[nodes] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
         return self._encoded[nodes]
 
+    def affords(self, recipe: Recipe) -> bool:
+        """Whether a recipe bends the columns in no more places than there is time to train."""
+        return recipe.nodes <= _USUAL_NODES or self.encoded(recipe.nodes)[0].knots.nodes.size <= _MOST_NODES
+
     @property
     def held_out(self) -> Array:
         """The rows held out by one split or another, each by one."""
         return np.concatenate([held_out for _, held_out in self.splits])
 
-    def trial(self, shape: Shape, recipe: Recipe) -> Trial:
-        """Train one candidate on every split and measure it."""
-        encoding, rows = self.encoded(recipe.nodes)
-        outputs, strength = [], np.zeros(self.scale.size)
-        for kept, held_out in self.splits:
-            rng = np.random.default_rng(self.seed)
-            trainer = begin(encoding, rows, self.table.X[kept[:_START_ROWS]], shape, recipe, rng, kept.size)
-            train(trainer, InMemory(rows, kept), kept.size, rng, self.effort)
-            outputs.append(trainer.outputs(rows, held_out))
-            strength = np.maximum(strength, trainer.strength())
+    def compare(self, candidates: Sequence[tuple[Shape, Recipe]], executor: Executor) -> list[Trial]:
+        """Trials of several candidates; every member of every candidate is one task."""
+        parts = [
+            _Part(number, split, recipe, shape, generator)
+            for number, (whole, recipe) in enumerate(candidates)
+            for split in range(len(self.splits))
+            for shape, generator in share_out(whole, recipe, np.random.default_rng(self.seed))
+        ]
+        for _, recipe in candidates:
+            self.encoded(recipe.nodes)  # once, and not by several threads at a time
+        answers: list[_Answer] = executor.map(parts, self._train)
+        trials = []
+        for number, (shape, recipe) in enumerate(candidates):
+            own = [(part, answer) for part, answer in zip(parts, answers, strict=True) if part.candidate == number]
+            trials.append(self._judge(shape, recipe, own))
+            _log.info("hold-out error %.5g: %s, %d components", trials[-1].error, recipe, shape.n_components)
+        return trials
+
+    def _train(self, part: _Part) -> _Answer:
+        """Train one member on its split and ask it for the rows held out."""
+        kept, held_out = self.splits[part.split]
+        encoding, rows = self.encoded(part.recipe.nodes)
+        start = self.table.X[kept[:_START_ROWS]]
+        trainer = begin(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
+        alone = Members((trainer,), (part.generator,), np.random.default_rng(self.seed))
+        train(alone, InMemory(rows, kept), kept.size, self.effort)
+        return _Answer(trainer.outputs(rows, held_out), trainer.strength())
+
+    def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:
+        """The mean of the members of a candidate, on the rows held out by every split."""
+        outputs, strengths = [], []
+        for split in range(len(self.splits)):
+            answers = [answer for part, answer in own if part.split == split]
+            outputs.append(np.mean([answer.outputs for answer in answers], axis=0))
+            strengths.append(np.sqrt(np.sum([answer.strength**2 for answer in answers], axis=0)))
         held_out_outputs = np.concatenate(outputs)
         error = self.mean_loss(shape.loss, held_out_outputs)
-        return Trial(recipe, shape.n_components, error, held_out_outputs, strength)
+        return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))
 
     def mean_loss(self, loss: Loss, outputs: Array) -> float:
         """Weighted mean of a loss over the rows held out."""
@@ -149,13 +203,6 @@ class Hunt:
     def residual(self, trial: Trial) -> Array:
         """How far off a trial was on the rows held out, (n_held_out, O)."""
         return self.table.y[self.held_out] - trial.outputs
-
-    def compare(self, shape: Shape, recipes: Any, executor: Executor) -> list[Trial]:
-        """Trials of several recipes, side by side."""
-        trials: list[Trial] = executor.map(list(recipes), partial(self.trial, shape))
-        for trial in trials:
-            _log.info("hold-out error %.5g: %s, %d components", trial.error, trial.recipe, trial.width)
-        return trials
 
 
 def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
@@ -207,9 +254,12 @@ def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
 
 def search(hunt: Hunt, shape: Shape, plan: Plan, executor: Executor) -> list[Trial]:
     """Trials of the plan, the best first."""
-    trials = hunt.compare(shape, plan.first, executor)
-    best = min(trials, key=_error)
-    trials += hunt.compare(shape, plan.following.get(best.recipe, ()), executor)
+    trials = hunt.compare([(shape, recipe) for recipe in plan.first], executor)
+    before = float("inf")
+    while (best := min(trials, key=_error)).recipe in plan.following and _error(best) < before * (1 - _PAYS):
+        before = _error(best)
+        following = filter(hunt.affords, plan.following[best.recipe])
+        trials += hunt.compare([(shape, recipe) for recipe in following], executor)
     return sorted(trials, key=_error)
 
 
@@ -231,12 +281,12 @@ def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, execut
     Widths are halved and doubled; twice the widest is tried while it pays.
     """
 
-    def at(width: int) -> Trial:
-        return hunt.trial(replace(shape, n_components=width), best.recipe)
+    def at(*widths: int) -> list[Trial]:
+        return hunt.compare([(replace(shape, n_components=width), best.recipe) for width in widths], executor)
 
-    trials = [best, *executor.map(_NARROWER, at)]
+    trials = [best, *at(*_NARROWER)]
     for width in _WIDER:
-        trials.append(at(width))
+        trials += at(width)
         before = min(trial.error for trial in trials[:-1])
         if trials[-1].error > before * (1 - tolerance):
             break
@@ -262,11 +312,11 @@ def settle(
         narrower = without_weak_columns(hunt, trials[0])
         if narrower is None:
             break
-        again = search(narrower, shape, plan, executor)
-        if again[0].error > trials[0].error * (1 + _NO_WORSE):
+        (again,) = narrower.compare([(shape, trials[0].recipe)], executor)
+        if again.error > trials[0].error:
             break
         _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
-        hunt, trials = narrower, again
+        hunt, trials = narrower, search(narrower, shape, plan, executor)
     if tolerance is not None:
         trials = choose_width(hunt, shape, trials[0], tolerance, executor)
     return hunt, trials, replace(shape, n_components=trials[0].width), outliers

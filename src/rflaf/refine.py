@@ -6,12 +6,12 @@
 f(x) = base + sum_m v_m sigma_m(u_m(x)), where a component's input u_m is a sum over columns of s_c w_cm x_c, a line,
 and of s'_c times ramps between nodes, a curve. The product of a column's scale and its weights under two ridges acts
 as a group lasso: a useless column loses its scale. Adam on mini-batches from random directions, the activations
-starting at zero; compiled loops in ``_refine_kernels.py``, in float32.
+starting at zero; compiled loops in ``_refine_kernels.py``, in float32. Wide models are trained in parts
+(`rflaf.members`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,30 +22,49 @@ from . import _refine_kernels as kernels
 from ._loss_kernels import Objective
 from .bases import Basis
 from .curves import ColumnCurves
-from .encoding import Chunks, Encoding
+from .encoding import Encoding
 from .errors import InvalidParameterError
-from .executors import fold_in_turn
 from .losses import Huber, Loss, Squared
 from .spectral import Density, Directions, draw
 
 Array = NDArray[Any]
-Fold = Callable[[int, Any, Callable[[Any, int], Any]], Any]
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
 _EPOCHS, _STRAIGHT_EPOCHS = 15, 24
+_MEMBERS = 0.2  # of the root of the width: two for a hundred components
+_LEAST_WIDTH = 2 * kernels.LANE  # of a member
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How to train: the penalty alpha on directions and ramps, a factor on their rate, and the nodes of a column.
 
-    ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs.
+    ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs, ``split`` a multiple of the
+    usual number of members, zero for a single one.
     """
 
     alpha: float
     rate: float = 1.0
     nodes: int = 33
     effort: float = 1.0
+    split: int = 1
+
+    def widths(self, width: int) -> tuple[int, ...]:
+        """Widths of the members that ``width`` components are shared out among; in whole vectors but for the last.
+
+        Their number grows as the root of the width, so that wide models have wide members.
+
+        >>> [Recipe(1e-4).widths(width) for width in (30, 100, 300)], Recipe(1e-4, split=3).widths(100)
+        ([(30,), (48, 52), (96, 104, 100)], (16, 16, 16, 16, 16, 20))
+        """
+        n_members = int(np.clip(round(self.split * _MEMBERS * width**0.5), 1, max(width // _LEAST_WIDTH, 1)))
+        ends = np.arange(1, n_members) * width // n_members
+        return tuple(map(int, np.diff([0, *(kernels.LANE * np.round(ends / kernels.LANE)), width])))
+
+    def batch(self, n_rows: int) -> int:
+        """Rows a step: steps are dearer where there are nodes to move, so fewer of them are made."""
+        most = 512 if self.nodes else 256
+        return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), 32, most))
 
     def epochs(self, n_rows: int) -> int:
         """Passes over the rows: 15 for 36,000 of them, more for fewer and where columns stay straight."""
@@ -209,7 +228,7 @@ def begin(
         alpha=np.float32(recipe.alpha * pieces.step**2),
         scale_alpha=np.float32(_SCALE_PENALTY),
     )
-    batch = int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) / 128)), 32, 256))
+    batch = recipe.batch(n_rows)
     nodes = _ramps(encoding, rows)
     return Trainer(
         shape, encoding, recipe, parameters, network, nodes, rates, np.ascontiguousarray(by_basis, np.float32), batch
@@ -242,55 +261,6 @@ def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
         centre[first + 1 : last] = (within + np.append(above[1:], 0)) / n_rows
     f4 = np.float32
     return kernels.Nodes(knots.start.astype(np.int64), position.astype(f4), size.astype(f4), (size * centre).astype(f4))
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Where training stands: what Adam knows, the state of the generator, and the losses until now.
-
-    ``order`` are the chunks of the epoch under way, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
-    """
-
-    parameters: kernels.Parameters
-    moments: kernels.Parameters
-    squares: kernels.Parameters
-    generator: Mapping[str, Any]
-    order: Array
-    step: int
-    losses: Array
-
-
-def train(
-    trainer: Trainer,
-    chunks: Chunks,
-    n_rows: int,
-    rng: np.random.Generator,
-    effort: float = 1.0,
-    fold: Fold = fold_in_turn,
-) -> Array:
-    """``effort`` times the epochs of the recipe over ``n_rows`` rows, in a new order every time.
-
-    The mean loss of every epoch is returned. Chunk follows chunk by ``fold``, which may know how the first ones went.
-    """
-    steps = -(-n_rows // trainer.batch) + len(chunks) - 1  # at most: the last batch of a chunk may be short
-    epochs = max(1, round(effort * trainer.recipe.epochs(n_rows)))
-
-    def train_on_a_chunk(stage: Stage, number: int) -> Stage:
-        epoch, turn = divmod(number, len(chunks))
-        trainer.resume(stage.parameters, stage.moments, stage.squares)
-        rng.bit_generator.state = stage.generator
-        order = rng.permutation(len(chunks)) if turn == 0 else stage.order
-        rows, index = chunks[order[turn]]
-        losses = stage.losses.copy()
-        losses[epoch] += trainer.run(rows, rng.permutation(index), stage.step, epochs * steps)
-        step = stage.step + -(-index.size // trainer.batch)
-        return Stage(*trainer.state, rng.bit_generator.state, order, step, losses)
-
-    start = Stage(*trainer.state, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
-    end = fold(epochs * len(chunks), start, train_on_a_chunk)
-    trainer.resume(end.parameters, end.moments, end.squares)
-    rng.bit_generator.state = end.generator
-    return end.losses / n_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,7 @@ class OrthogonalGaussian:
     name: ClassVar[str] = "orthogonal"
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        frame_rng, norm_rng = _streams(rng, 2)
+        frame_rng, norm_rng = streams(rng, 2)
         G = _normal_columns(n_features, n_components, frame_rng)
         norms = np.sqrt(norm_rng.chisquare(n_features, n_components))
         blocks = [_haar_frame(G[:, start : start + n_features]) for start in range(0, n_components, n_features)]
@@ -270,7 +270,7 @@ def _check_vector(name: str, values: NDArray[Any], length: int) -> None:
         raise InvalidParameterError(f"{name} must have the shape {(length,)}", values.shape, "Pass one entry for each.")
 
 
-def _streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
+def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
     """Independent streams seeded by draws from ``rng``, so that each quantity stays nested in its own.
 
     ``rng.spawn`` would do, but it ignores the state of ``rng`` and refuses the generator of a ``RandomState``.
@@ -285,7 +285,7 @@ def _normal_columns(n_features: int, n_components: int, rng: np.random.Generator
 
 
 def _t_columns(df: float, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-    normal_rng, chi2_rng = _streams(rng, 2)
+    normal_rng, chi2_rng = streams(rng, 2)
     G = _normal_columns(n_features, n_components, normal_rng)
     chi2 = np.maximum(chi2_rng.chisquare(df, n_components), np.finfo(np.float64).tiny)  # df near 0 underflows
     return G * np.sqrt(df / chi2)
@@ -301,7 +301,7 @@ def _sobol_points(n_features: int, n_components: int, rng: np.random.Generator) 
     """The first n_components scrambled Sobol points, strictly inside the unit cube, (n_components, n_features)."""
     from scipy.stats import qmc  # slow to import, and only needed here
 
-    sobol = qmc.Sobol(n_features, bits=_SOBOL_BITS, rng=_streams(rng, 1)[0])
+    sobol = qmc.Sobol(n_features, bits=_SOBOL_BITS, rng=streams(rng, 1)[0])
     points = sobol.random_base2(int(n_components - 1).bit_length())[:n_components]
     return np.asarray(points + 0.5**_SOBOL_BITS / 2, dtype=np.float64)
 

@@ -21,18 +21,19 @@ from .budget import TableSize, plan_fit
 from .encoding import Streamed, read
 from .executors import Executor
 from .features import compile_features
-from .final_fit import Fitted, fit_per_component, fit_robust, fit_shared
+from .final_fit import Fitted, fit_per_component, fit_shared, keep_trained
 from .incremental import Terms
 from .leverage import Leverage, resample_and_mark
 from .losses import HUBER_DEVIATIONS, Huber, Loss, quantiles, same_units
+from .members import begin_members, fold_members
+from .members import train as train_members
 from .model import Activation, RandomFeatureModel
 from .normal_equations import Remedy
 from .outcomes import StopReason
 from .pools import draw_pool, enough_components, learn_activation, score_pool, select_pool
 from .problem import Problem, in_units, measure_finite, state_problem
 from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers, Plan, Trial, hold_out, settle
-from .refine import Shape, begin, fold
-from .refine import train as train_refined
+from .refine import Shape
 from .selection import Selection
 from .specification import FEW_ROWS as _FEW_ROWS
 from .specification import FitSpec
@@ -220,22 +221,21 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, _ENCODED_MEMORY if spec.memory is None else spec.memory)
-    trainer = begin(encoding, chunks[0][0], sample.X[:_SAMPLE_ROWS], shape, best.recipe, rng, n_rows)
-    trace = train_refined(trainer, chunks, n_rows, rng, fold=executor.fold)
+    members = begin_members(encoding, chunks[0][0], sample.X[:_SAMPLE_ROWS], shape, best.recipe, rng, n_rows)
+    trace = train_members(members, chunks, n_rows, fold=executor.fold, side_by_side=executor.side_by_side)
     _log.info("refined: %d components on %d rows, %s", shape.n_components, n_rows, best.recipe)
 
-    refined = fold(trainer)
+    refined = fold_members(members)
     activation = Activation(spec.basis, refined.a)
     if problem.squared:
         pieces, last = spec.basis.pieces(refined.a), replace(spec, alpha=None)
         features = compile_features(refined.directions, refined.curves, pieces, refined.a, source.dtype)
         squares = np.minimum(np.abs(hunt.residual(best).astype(np.float64)), shape.delta) ** 2
         noise = np.average(squares, axis=0, weights=sample.weight[hunt.held_out])
-        fitted = fit_robust(
+        fitted = keep_trained(
             source, refined.directions, features, activation, refined.V, shape.delta, noise, last, rng, executor
         )
     else:
-        # Solved again on the rows the features were trained on, the last layer was seen to overfit.
         fitted = Fitted(activation, refined.V, problem.base, solved=StopReason.TRAINED)
     model = fitted.model(refined.directions, problem.units, refined.curves)
     return FitResult(

@@ -324,6 +324,8 @@ def _read_selection(node: Node) -> Selection:
 
 def _read_trial(node: Node) -> Trial:
     recipe = node["recipe"]
-    how = Recipe(recipe["alpha"].number(), recipe["rate"].number(), recipe["nodes"].whole(), recipe["effort"].number())
+    rates = recipe["alpha"].number(), recipe["rate"].number()
+    split = recipe["split"].whole() if "split" in recipe.value else 0  # of which the first files do not speak
+    how = Recipe(*rates, recipe["nodes"].whole(), recipe["effort"].number(), split)
     strength = node["strength"].array(None, finite=False)
     return Trial(how, node["width"].whole(1), node["error"].number(finite=False), np.zeros(0), strength)
