@@ -23,7 +23,7 @@ LAYERS = (
     ("tables.encoding", "tables.target"),
     ("tables",),
     ("reading",),
-    ("bases", "spectral", "curves", "blocks", "theory", "_kernels", "_curve_kernels", "_loss_kernels"),
+    ("bases", "spectral", "curves", "blocks", "theory", "_kernels", "_curve_kernels", "_loss_kernels", "_pair_kernels"),
     ("executors", "normal_equations", "losses", "_refine_kernels"),
     ("scaling", "features", "selection", "encoding", "spectrum", "checkpoint", "progress"),
     ("files.finding", "files.request", "files.room", "files.row_groups", "files.source", "files.values"),
@@ -75,7 +75,7 @@ SURFACE = {
 }  # may also import the package itself, for its version
 KNOWS_ITS_VERSION = {*SURFACE, "persistence.writing"}
 
-KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_refine_kernels"}
+KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_pair_kernels", "_refine_kernels"}
 CORE_LIBRARIES = {"numpy", "scipy", "sklearn", "joblib", "numba", "llvmlite", "threadpoolctl"}
 OWNERS = {  # a library -> the only modules that may import it
     "numba": KERNELS,

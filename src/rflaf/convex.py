@@ -16,16 +16,18 @@ a ridge on mixtures of the same sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from . import _kernels
+from . import _kernels, _pair_kernels
 from .bases import Basis, Pieces
-from .features import FeatureMap, RowFeatures, compile_map
+from .blocks import Block, BlockSource, Scratch
+from .executors import Executor
+from .features import FeatureMap, RowFeatures, compile_map, complete_design
 from .normal_equations import NormalEquations, RidgeSolution
 from .outcomes import StopReason
 from .spectral import Directions
@@ -66,6 +68,74 @@ class ExpandedMap(RowFeatures):
         _kernels.expand(u, self.pieces.coefficients.astype(self.dtype), first, last, values)
         np.matmul(self.T.T.astype(self.dtype), values, out=out.reshape(values.shape))
         return out
+
+    def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
+        """Normal equations of the features of all rows, in one pass: by pairs of components where functions are local.
+
+        Then a row has few functions alive, and the squares of these are all there is to sum.
+        """
+        local = self.pieces.local()
+        if local is None:
+            return RowFeatures.sum_equations(self, source, executor)
+        cubics, first = local[0].astype(self.dtype), local[1]
+        n_basis, to_cells = self.T.shape[0], self.to_cells
+
+        def one(block: Block, scratch: Scratch) -> PairSums:
+            n, size = block.n_rows, to_cells.n_components
+            u = to_cells.cells(block.X, scratch.array("u", (size, n), self.dtype))
+            weight = np.ones(n, self.dtype) if block.weight is None else block.weight.astype(self.dtype, copy=False)
+            pairs = np.empty((size * (size + 1) // 2, n_basis, n_basis))
+            _pair_kernels.multiply_pairs(u, weight, cubics, first, pairs)
+            others = np.vstack([np.ones((1, n)), block.y.T]).astype(self.dtype)
+            moments = np.zeros((len(others), size, self.pieces.n_cells, 4))
+            for other, sums in zip(others, moments, strict=True):
+                _kernels.scatter(u, np.ones((size, 1), self.dtype), (weight * other)[None], sums)
+            rest = np.empty((len(others), n), self.dtype)
+            rest = NormalEquations.from_design(
+                complete_design(rest, block.y, block.weight), block.y.shape[1], block.weight
+            )
+            return PairSums(pairs, np.stack([self.pieces.table_transposed(sums) for sums in moments], axis=2), rest)
+
+        return executor.reduce(source, one).equations(self.T)
+
+
+@dataclass(slots=True)
+class PairSums:
+    """Sums over rows of products of basis functions, by pairs of components.
+
+    Attributes
+    ----------
+    pairs : (n_pairs, n_basis, n_basis), of components m <= l: (0, 0), (0, 1), (1, 1), (0, 2), ...
+    others : (n_components, n_basis, 1 + n_outputs), with one and y
+    rest : equations of no features, the moments of [1 | y]
+    """
+
+    pairs: Array
+    others: Array
+    rest: NormalEquations
+
+    def __iadd__(self, more: PairSums) -> Self:
+        self.pairs += more.pairs
+        self.others += more.others
+        self.rest += more.rest
+        return self
+
+    def equations(self, T: Array) -> NormalEquations:
+        """The normal equations in coordinates ``T`` (n_basis, n_basis)."""
+        n_components, n_basis, n_others = self.others.shape
+        n = n_components * n_basis
+        moments = np.empty((n + n_others, n + n_others))
+        last, first = np.tril_indices(n_components)
+        blocks = moments[:n, :n].reshape(n_components, n_basis, n_components, n_basis)
+        turned = T.T @ self.pairs @ T
+        own = turned[first == last]
+        turned[first == last] = (own + own.transpose(0, 2, 1)) / 2
+        blocks[last, :, first] = turned.transpose(0, 2, 1)
+        blocks[first, :, last] = turned
+        moments[:n, n:] = (T.T @ self.others).reshape(n, n_others)
+        moments[n:, :n] = moments[:n, n:].T
+        moments[n:, n:] = self.rest.moments
+        return replace(self.rest, moments=moments)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,14 @@ class RowFeatures:
         self.features(block.X, rows[: self.n_components])
         return complete_design(rows, block.y, block.weight)
 
+    def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
+        """Normal equations of the features of all rows, in one pass."""
+
+        def one(block: Block, scratch: Scratch) -> NormalEquations:
+            return NormalEquations.from_design(self.design(block, scratch), block.y.shape[1], block.weight)
+
+        return executor.reduce(source, one)
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap(RowFeatures):
@@ -116,11 +124,7 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
 
 def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
     """Normal equations of the features of all rows, in one pass."""
-
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
-        return NormalEquations.from_design(feature_map.design(block, scratch), block.y.shape[1], block.weight)
-
-    return executor.reduce(source, one)
+    return feature_map.sum_equations(source, executor)
 
 
 def sum_robust_equations(

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bilinear import SharedActivation
-from .blocks import Block, BlockSource, Scratch
+from .blocks import Block, BlockSource, Scratch, SourceView
 from .convex import ExpandedMap, expand, main_activations, solve_per_component, solve_shapes
 from .curves import ColumnCurves
 from .executors import Executor
@@ -230,14 +230,16 @@ def _hold_out(
     """The equations of rows to judge by: a fifth of all, by what they contain, or a sample of many."""
     if source.n_samples > N_FOLDS * _JUDGED_ROWS:
         return sum_equations(source.sample(_JUDGED_ROWS, rng), features, executor)
+    return sum_equations(_FirstFold(source), features, executor)
 
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
+
+@dataclass(frozen=True, slots=True)
+class _FirstFold(SourceView):
+    """Of every block the rows of the first fold."""
+
+    def seen(self, block: Block) -> Block:
         rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
-        weight = None if block.weight is None else block.weight[rows]
-        part = Block(block.X[rows], block.y[rows], weight)
-        return NormalEquations.from_design(features.design(part, scratch), part.y.shape[1], weight)
-
-    return executor.reduce(source, one)
+        return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 
 def _by_hold_out(
