@@ -1,9 +1,9 @@
 """The compiled loop behind the Gram matrix of basis functions: products summed over rows for every pair of components.
 
-Where four functions at most are alive in a cell, a row adds a 4 x 4 square to the block of components m and l, instead
-of a product of all functions with all:
+Where in cell k only the functions k to k + 3 are alive, as of cubic B-splines, a row adds a 4 x 4 square to the block of
+components m and l, instead of the product of all functions with all:
 
-    block[m, l] at (first(k_m), first(k_l)) += (B_i(u_m))' (B_j(u_l)),      i, j alive in the cells k_m and k_l
+    block[k_m + i, k_l + j] += B_(k_m + i)(u_m) B_(k_l + j)(u_l),      i, j = 0 to 3
 
 Rows are sorted by their cell k_m once for all l. So while the rows of a cell pass, only the squares of the cells k_l
 are written, which stay in the first-level cache, one aligned square a cell; then they join the block. Several l are
@@ -53,8 +53,11 @@ def _add_squares(typing: Any, left: Any, at: Any, right: Any, squares: Any, row:
 
 
 @intrinsic
-def _move_square(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: Any) -> Any:
-    """Add the square ``sums[at:at+16]`` to that of ``block`` at offset ``to``, whose rows are ``width`` long; clear it."""
+def _move_squares(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: Any) -> Any:
+    """Add the squares of four neighbouring cells, each one column to the right of the one before, and clear them.
+
+    ``block[p, i:i+4] += sums[i, p]`` for i and p from 0 to 3, with offsets ``at`` and ``to`` and rows of ``width``.
+    """
     kind = LANES[sums.dtype]
     signature = types.void(sums, types.int64, block, types.int64, types.int64)
 
@@ -63,10 +66,15 @@ def _move_square(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: An
         target = address(context, builder, sig.args[2], args[2], args[3])
         zeros = ir.Constant(kind.quad, [ir.Constant(kind.real, 0.0)] * 4)
         for p in range(4):
-            row, place = shifted(builder, source, 4 * p), builder.gep(target, [builder.mul(args[4], I64(p))])
-            total = builder.fadd(load(builder, place, kind.quad), load(builder, row, kind.quad))
+            place = builder.gep(target, [builder.mul(args[4], ir.Constant(I64, p))])
+            total = load(builder, place, ir.VectorType(kind.real, 8))
+            for i in range(4):
+                row = load(builder, shifted(builder, source, _SQUARE * i + 4 * p), kind.quad)
+                shift = [j - i if 0 <= j - i < 4 else 4 for j in range(8)]
+                total = builder.fadd(total, shuffle(builder, row, zeros, shift))
             store(builder, total, place)
-            store(builder, zeros, row)
+        for i in range(_SQUARE):
+            store(builder, zeros, shifted(builder, source, 4 * i))
         return context.get_dummy_value()
 
     return signature, generate
@@ -76,15 +84,16 @@ def _move_square(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: An
 
 
 @_jit
-def multiply_pairs(u: Any, weight: Any, pieces: Any, first: Any, out: Any) -> None:
+def multiply_pairs(u: Any, weight: Any, pieces: Any, out: Any) -> None:
     """``out[l (l + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[l, r])`` for m <= l.
 
-    Shapes (S, R), (R,), (K, 4, 4), (K,), (S (S + 1) / 2, N, N) float64. In cell k the functions alive are among the four
-    from ``first[k]`` on, at most N - 4, and ``pieces[k]`` are their cubics. Sums are in the precision of the block.
+    Shapes (S, R), (R,), (K, 4, 4), (S (S + 1) / 2, N, N) float64, N at most K + 3. In cell k the functions k to k + 3 are
+    alive, and ``pieces[k]`` are their cubics. Sums are in the precision of the block.
     """
     n_components, n_rows = u.shape
     n_cells, n_basis = pieces.shape[0], out.shape[2]
     n_groups = (n_components + _ABREAST - 1) // _ABREAST
+    padded = n_cells + -n_cells % 4
     real = u.dtype.type
     top, bottom, half = np.nextafter(real(n_cells - 0.5), real(0)), real(-0.5), real(0.5)
     order = np.empty((n_components, n_rows), np.int32)
@@ -110,14 +119,15 @@ def multiply_pairs(u: Any, weight: Any, pieces: Any, first: Any, out: Any) -> No
             i = place[k]
             place[k] += 1
             order[m, i] = r
-            squares[group, r, abreast] = _SQUARE * (abreast * n_cells + k)
+            squares[group, r, abreast] = _SQUARE * (abreast * padded + k)
             for a in range(4):
                 c = pieces[k, a]
                 value = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
                 left[m, i, a] = weight[r] * value
                 right[group, r, abreast, a] = value
-    sums = np.zeros((_ABREAST, n_cells, 4, 4), u.dtype)
-    block = np.zeros((_ABREAST, n_basis, n_basis), u.dtype)
+    sums = np.zeros((_ABREAST, padded, 4, 4), u.dtype)
+    block = np.zeros((_ABREAST, n_cells + 3, padded + 4), u.dtype)
+    height, width = block.shape[1:]
     for group in range(n_groups):
         values, offsets = right[group], squares[group]
         for m in range(min((group + 1) * _ABREAST, n_components)):
@@ -125,11 +135,9 @@ def multiply_pairs(u: Any, weight: Any, pieces: Any, first: Any, out: Any) -> No
             for k in range(n_cells):
                 for i in range(ends[m, k], ends[m, k + 1]):
                     _add_squares(sorted_values, 4 * i, values, offsets, np.int64(rows[i]), sums)
-                for start in range(4):  # neighbours overlap, and to write near what was just written is slow
-                    for o in range(start, n_cells, 4):
-                        for b in range(_ABREAST):
-                            to = (b * n_basis + first[k]) * n_basis + first[o]
-                            _move_square(sums, _SQUARE * (b * n_cells + o), block, to, n_basis)
+                for o in range(0, padded, 4):
+                    for b in range(_ABREAST):
+                        _move_squares(sums, _SQUARE * (b * padded + o), block, (b * height + k) * width + o, width)
             for b in range(_ABREAST):
                 l = group * _ABREAST + b
                 if m <= l < n_components:

@@ -25,7 +25,6 @@ from .errors import InvalidParameterError
 Array = NDArray[Any]
 _RBF_REACH = 7.0  # widths beyond the interval at which a Gaussian is cut: exp(-24.5) = 2.3e-11
 _RBF_RESOLUTION = 32  # cells to a width
-_FEW_ALIVE, _MOST_LOCAL_CELLS = 4, 128  # functions of a cell, and cells, with which a row is more zeros than numbers
 
 # Row i: the powers of t, about the middle of its cell, of the i-th B-spline alive there (uniform knots).
 _BSPLINE_PIECES = {
@@ -69,22 +68,18 @@ class Pieces:
         last = alive.shape[1] - np.argmax(alive[:, ::-1], axis=1)
         return np.argmax(alive, axis=1), last
 
-    def local(self) -> tuple[Array, Array] | None:
-        """The cubics of four functions a cell, all that are alive: (n_cells, 4, 4), and the first of each (n_cells,).
+    def local(self) -> Array | None:
+        """The cubics of the functions k to k + 3 in cell k: (n_cells, 4, 4); None where others are alive too.
 
-        None where there are more alive or fewer at all, and for so many cells that pairs of them outnumber rows.
-
-        >>> cubics, first = BSplineBasis(6).pieces().local()
-        >>> cubics.shape, first
-        ((3, 4, 4), array([0, 1, 2]))
+        >>> BSplineBasis(6).pieces().local().shape
+        (3, 4, 4)
         """
-        first, last = self.alive()
-        n_basis = self.coefficients.shape[1]
-        if n_basis < _FEW_ALIVE or np.max(last - first) > _FEW_ALIVE or self.n_cells > _MOST_LOCAL_CELLS:
+        (first, last), cells = self.alive(), np.arange(self.n_cells)
+        if np.any(first < cells) or np.any(last > cells + 4):
             return None
-        first = np.minimum(first, n_basis - _FEW_ALIVE)
-        functions = first[:, None] + np.arange(_FEW_ALIVE)
-        return np.take_along_axis(self.coefficients, functions[:, :, None], axis=1), first
+        padding = max(0, self.n_cells + 3 - self.coefficients.shape[1])
+        padded = np.pad(self.coefficients, ((0, 0), (0, padding), (0, 0)))
+        return np.take_along_axis(padded, (cells[:, None] + np.arange(4))[:, :, None], axis=1)
 
     def table(self, a: Array) -> Array:
         """Table of the activations ``a`` (n_tables, n_basis): cubics, (n_tables, n_cells, 4)."""

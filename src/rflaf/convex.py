@@ -77,15 +77,14 @@ class ExpandedMap(RowFeatures):
         local = self.pieces.local()
         if local is None:
             return RowFeatures.sum_equations(self, source, executor)
-        cubics, first = local[0].astype(self.dtype), local[1]
-        n_basis, to_cells = self.T.shape[0], self.to_cells
+        cubics, n_basis, to_cells = local.astype(self.dtype), self.T.shape[0], self.to_cells
 
         def one(block: Block, scratch: Scratch) -> PairSums:
             n, size = block.n_rows, to_cells.n_components
             u = to_cells.cells(block.X, scratch.array("u", (size, n), self.dtype))
             weight = np.ones(n, self.dtype) if block.weight is None else block.weight.astype(self.dtype, copy=False)
             pairs = np.empty((size * (size + 1) // 2, n_basis, n_basis))
-            _pair_kernels.multiply_pairs(u, weight, cubics, first, pairs)
+            _pair_kernels.multiply_pairs(u, weight, cubics, pairs)
             others = np.vstack([np.ones((1, n)), block.y.T]).astype(self.dtype)
             moments = np.zeros((len(others), size, self.pieces.n_cells, 4))
             for other, sums in zip(others, moments, strict=True):

@@ -89,6 +89,11 @@ class FeatureMap(RowFeatures):
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.W.dtype)
 
+    def part(self, components: slice) -> FeatureMap:
+        """The map of some of the components."""
+        table = self.table if len(self.table) == 1 else self.table[components]
+        return FeatureMap(self.W[:, components], self.offset[components], table, self.centre)
+
     def cells(self, X: Any, out: Array) -> Array:
         """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
         if sp.issparse(X):

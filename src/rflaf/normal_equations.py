@@ -175,9 +175,18 @@ class RidgeSystem:
         """Mean squares of the features, (n_components,)."""
         return np.diagonal(self.G)
 
-    def column(self, j: int) -> Array:
-        """Mean products of feature j with all features, (n_components,)."""
-        return np.asarray(self.G[:, j])
+    @property
+    def ahead(self) -> int:
+        """Columns of G that are as good as made with the first of them: they all are."""
+        return 1
+
+    def columns(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with all features, (n_chosen, n_components)."""
+        return np.asarray(self.G[chosen])
+
+    def products(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with one another, (n_chosen, n_chosen)."""
+        return np.asarray(self.G[np.ix_(chosen, chosen)])
 
     def ridges(self) -> Array:
         """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
@@ -28,7 +29,6 @@ from .selection import (
     feature_pool,
     nested_errors,
     select_from,
-    select_greedily,
     width_grid,
 )
 from .specification import FitSpec
@@ -36,7 +36,9 @@ from .spectral import Directions, draw
 
 Array = NDArray[Any]
 _BANDWIDTH_ROWS = 2000
-_GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
+_GREEDY_ROWS_A_COMPONENT, _GREEDY_ROWS = 60, (4000, 12_000)  # to choose by, between these
+_LEAST_GREEDY_ROWS = 1000  # where memory is short
+_WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
@@ -98,22 +100,15 @@ def select_pool(
     rng: np.random.Generator,
     executor: Executor,
 ) -> Selection:
-    """Instead of lines 3 to 5: greedy selection from the pool's sums over a sample of rows, at least one component."""
+    """Instead of lines 3 to 5: greedy selection by the features of a sample of rows, at least one component."""
     features = compile_pool(pool, activation, spec, source)
-    if not spec.lazy:
-        equations = sum_equations(source.sample(_GREEDY_ROWS, rng), features, executor)
-        ridge = _GREEDY_RIDGE * equations.mean_square
-        selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
-    else:
-        row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = _POOL_MEMORY // row_bytes
-        if spec.memory is not None:  # the least are planned for
-            n_rows = _LEAST_GREEDY_ROWS + spec.memory // row_bytes
-        n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
-        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
-        ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
-        selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
-    return selection.at_least_one()
+    n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
+    row_bytes = features.dtype.itemsize * spec.n_pool
+    room = _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes  # the least are planned
+    n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, room // row_bytes))
+    kept = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
+    ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
+    return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
 
 
 def enough_components(
@@ -128,7 +123,7 @@ def enough_components(
 
     A plain draw is nested, so its first k directions are the draw of width k.
     """
-    sample = problem.proxy.sample(_GREEDY_ROWS, rng)
+    sample = problem.proxy.sample(_WIDTH_ROWS, rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
     features = compile_pool(pool, activation, spec, sample)
@@ -175,15 +170,14 @@ def _spreads(sample: BlockSource, directions: Directions) -> Array:
 def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
     """The features of a sample of rows."""
     blocks = [sample[i] for i in range(len(sample))]
-    ends = np.cumsum([block.n_rows for block in blocks])
-    Z = np.empty((features.n_components, ends[-1]), features.dtype)
-
-    def fill(index: int) -> None:
-        block = blocks[index]
-        made = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
-        Z[:, ends[index] - block.n_rows : ends[index]] = made
-
-    executor.map(range(len(blocks)), fill)
+    rows = [block.X for block in blocks]
+    X = sp.vstack(rows, "csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks]).astype(np.float64)
-    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept, executor)
+
+    def of_part(components: slice) -> Array:
+        part = features.part(components)
+        return part.features(X, np.empty((part.n_components, X.shape[0]), part.dtype))
+
+    weight = np.concatenate(weights) if weights else None
+    return feature_pool(of_part, features.n_components, y, weight, intercept, executor)

@@ -11,7 +11,6 @@ from .spectral import Density, Gaussian
 
 _LARGEST_POOL = 5000
 _GREEDY_POOL = 3000
-_LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
@@ -84,15 +83,6 @@ class FitSpec:
         if self.sampling == "greedy":
             return max(_GREEDY_POOL, 2 * self.most_components)
         return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
-
-    @property
-    def lazy(self) -> bool:
-        """Whether greedy selection keeps the features of a sample instead of the pool's Gram matrix.
-
-        That takes less memory for a large pool and less time where few components are kept.
-        """
-        large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
-        return self.sampling == "greedy" and large
 
     @property
     def most_components(self) -> int:
