@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .bases import Basis
 from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
 from .blocks import ArraySource, BlockSource
 from .encoding import read
@@ -72,9 +73,17 @@ def learn_activation(
     )
 
 
-def compile_pool(pool: Directions, activation: SharedActivation, spec: FitSpec, source: BlockSource) -> FeatureMap:
-    """The features of directions under a shared activation."""
-    return compile_map(pool, spec.basis.pieces(activation.a[None]), activation.a[None], source.dtype)
+def draw_activations(pool: Directions, basis: Basis, rng: np.random.Generator) -> Array:
+    """An activation for every component to be judged by, (n_components, n_basis): a random walk along the grid.
+
+    Components chosen by these were seen to do as well as those chosen by one activation learned for all.
+    """
+    return np.cumsum(rng.standard_normal((pool.n_components, basis.n_basis)), axis=1)
+
+
+def compile_pool(pool: Directions, a: Array, spec: FitSpec, source: BlockSource) -> FeatureMap:
+    """The features of directions under the activations ``a`` (1 or n_components, n_basis)."""
+    return compile_map(pool, spec.basis.pieces(a), a, source.dtype)
 
 
 def score_pool(
@@ -86,7 +95,7 @@ def score_pool(
     executor: Executor,
 ) -> Leverage:
     """Line 3: ridge leverage scores of the pool under its activation."""
-    feature_map = compile_pool(pool, activation, spec, source)
+    feature_map = compile_pool(pool, activation.a[None], spec, source)
     if spec.leverage_rows is None:
         return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
     return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
@@ -95,13 +104,16 @@ def score_pool(
 def select_pool(
     source: BlockSource,
     pool: Directions,
-    activation: SharedActivation,
+    a: Array,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
 ) -> Selection:
-    """Instead of lines 3 to 5: greedy selection by the features of a sample of rows, at least one component."""
-    features = compile_pool(pool, activation, spec, source)
+    """Instead of lines 3 to 5: greedy selection by the features of a sample of rows, at least one component.
+
+    They are features under the activations ``a`` (1 or n_components, n_basis).
+    """
+    features = compile_pool(pool, a, spec, source)
     n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
     row_bytes = features.dtype.itemsize * spec.n_pool
     room = _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes  # the least are planned
@@ -126,7 +138,7 @@ def enough_components(
     sample = problem.proxy.sample(_WIDTH_ROWS, rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
-    features = compile_pool(pool, activation, spec, sample)
+    features = compile_pool(pool, activation.a[None], spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
