@@ -1,12 +1,12 @@
 """The compiled loop behind the Gram matrix of basis functions: products summed over rows for every pair of components.
 
-Where in cell k only the functions k to k + 3 are alive, as of cubic B-splines, a row adds a 4 x 4 square to the block of
-components m and l, instead of the product of all functions with all:
+Where in cell k only the functions k to k + 3 are alive, as of cubic B-splines, a row adds a 4 x 4 square to the block
+of components m and n, instead of the product of all functions with all:
 
-    block[k_m + i, k_l + j] += B_(k_m + i)(u_m) B_(k_l + j)(u_l),      i, j = 0 to 3
+    block[k_m + i, k_n + j] += B_(k_m + i)(u_m) B_(k_n + j)(u_n),      i, j = 0 to 3
 
-Rows are sorted by their cell k_m once for all l. So while the rows of a cell pass, only the squares of the cells k_l
-are written, which stay in the first-level cache, one aligned square a cell; then they join the block. Several l are
+Rows are sorted by their cell k_m once for all n. So while the rows of a cell pass, only the squares of the cells k_n
+are written, which stay in the first-level cache, one aligned square a cell; then they join the block. Several n are
 served at once: their squares do not wait for one another. The reference is the product of the expanded features.
 """
 
@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from ._vectors import I64, LANES, address, load, multiply_add, shifted, shuffle, store
 from ._vectors import jit as _jit
 
-_ABREAST = 4  # components l that are served at once
+_ABREAST = 4  # components n that are served at once
 _SQUARE = 16
 
 # --- intrinsics --------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ _SQUARE = 16
 
 @intrinsic
 def _add_squares(typing: Any, left: Any, at: Any, right: Any, squares: Any, row: Any, sums: Any) -> Any:
-    """``sums[squares[row, l]:][:16] += left[at:at+4]' right[row, l]`` for the components l served at once."""
+    """``sums[squares[row, n]:][:16] += left[at:at+4]' right[row, n]`` for the components n served at once."""
     kind = LANES[left.dtype]
     signature = types.void(left, types.int64, right, squares, types.int64, sums)
 
@@ -84,11 +84,12 @@ def _move_squares(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: A
 
 
 @_jit
-def multiply_pairs(u: Any, weight: Any, pieces: Any, out: Any) -> None:
-    """``out[l (l + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[l, r])`` for m <= l.
+def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cross: Any) -> None:
+    """``out[n (n + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[n, r])`` for m <= n, and
+    ``cross[m, i, o] = sum_r weight[r] B_i(u[m, r]) others[o, r]``.
 
-    Shapes (S, R), (R,), (K, 4, 4), (S (S + 1) / 2, N, N) float64, N at most K + 3. In cell k the functions k to k + 3 are
-    alive, and ``pieces[k]`` are their cubics. Sums are in the precision of the block.
+    Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64; N at most K + 3. In cell k
+    the functions k to k + 3 are alive, and ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
     """
     n_components, n_rows = u.shape
     n_cells, n_basis = pieces.shape[0], out.shape[2]
@@ -125,6 +126,14 @@ def multiply_pairs(u: Any, weight: Any, pieces: Any, out: Any) -> None:
                 value = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
                 left[m, i, a] = weight[r] * value
                 right[group, r, abreast, a] = value
+        cross[m] = 0
+        for k in range(n_cells):
+            for a in range(min(4, n_basis - k)):
+                for o in range(others.shape[0]):
+                    total = 0.0
+                    for i in range(ends[m, k], ends[m, k + 1]):
+                        total += left[m, i, a] * others[o, order[m, i]]
+                    cross[m, k + a, o] += total
     sums = np.zeros((_ABREAST, padded, 4, 4), u.dtype)
     block = np.zeros((_ABREAST, n_cells + 3, padded + 4), u.dtype)
     height, width = block.shape[1:]
@@ -139,9 +148,9 @@ def multiply_pairs(u: Any, weight: Any, pieces: Any, out: Any) -> None:
                     for b in range(_ABREAST):
                         _move_squares(sums, _SQUARE * (b * padded + o), block, (b * height + k) * width + o, width)
             for b in range(_ABREAST):
-                l = group * _ABREAST + b
-                if m <= l < n_components:
+                n = group * _ABREAST + b
+                if m <= n < n_components:
                     for i in range(n_basis):
                         for j in range(n_basis):
-                            out[l * (l + 1) // 2 + m, i, j] = block[b, i, j]
+                            out[n * (n + 1) // 2 + m, i, j] = block[b, i, j]
             block[:] = 0

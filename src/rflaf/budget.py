@@ -178,7 +178,7 @@ def _choosing(spec: FitSpec, table: TableSize, targets: int) -> Stage:
     """Greedy selection from a pool, by the features of a sample."""
     rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
     features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + _AHEAD)
-    return Stage("the pool", features + rows, 0, 0, 24 * spec.n_pool)  # projections thrice, for their spread
+    return Stage("the pool", features + rows)
 
 
 def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:

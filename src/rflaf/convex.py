@@ -77,25 +77,24 @@ class ExpandedMap(RowFeatures):
         local = self.pieces.local()
         if local is None:
             return RowFeatures.sum_equations(self, source, executor)
-        cubics, n_basis, to_cells = local.astype(self.dtype), self.T.shape[0], self.to_cells
+        cubics = local.astype(self.dtype)
 
         def one(block: Block, scratch: Scratch) -> PairSums:
-            n, size = block.n_rows, to_cells.n_components
-            u = to_cells.cells(block.X, scratch.array("u", (size, n), self.dtype))
-            weight = np.ones(n, self.dtype) if block.weight is None else block.weight.astype(self.dtype, copy=False)
-            pairs = np.empty((size * (size + 1) // 2, n_basis, n_basis))
-            _pair_kernels.multiply_pairs(u, weight, cubics, pairs)
-            others = np.vstack([np.ones((1, n)), block.y.T]).astype(self.dtype)
-            moments = np.zeros((len(others), size, self.pieces.n_cells, 4))
-            for other, sums in zip(others, moments, strict=True):
-                _kernels.scatter(u, np.ones((size, 1), self.dtype), (weight * other)[None], sums)
-            rest = np.empty((len(others), n), self.dtype)
-            rest = NormalEquations.from_design(
-                complete_design(rest, block.y, block.weight), block.y.shape[1], block.weight
-            )
-            return PairSums(pairs, np.stack([self.pieces.table_transposed(sums) for sums in moments], axis=2), rest)
+            u = scratch.array("u", (self.to_cells.n_components, block.n_rows), self.dtype)
+            return self._sum_pairs(self.to_cells.cells(block.X, u), cubics, block)
 
         return executor.reduce(source, one).equations(self.T)
+
+    def _sum_pairs(self, u: Array, cubics: Array, block: Block) -> PairSums:
+        """The sums of a block whose cell coordinates are ``u`` (n_components, n_rows)."""
+        (size, n_rows), n_basis, n_outputs = u.shape, self.T.shape[0], block.y.shape[1]
+        pairs, cross = np.empty((size * (size + 1) // 2, n_basis, n_basis)), np.empty((size, n_basis, 1 + n_outputs))
+        weight = np.ones(n_rows, self.dtype) if block.weight is None else block.weight.astype(self.dtype, copy=False)
+        others = complete_design(np.empty((1 + n_outputs, n_rows), self.dtype), block.y, None)
+        _pair_kernels.multiply_pairs(u, weight, others, cubics, pairs, cross)
+        if block.weight is not None:
+            others *= np.sqrt(weight)
+        return PairSums(pairs, cross, NormalEquations.from_design(others, n_outputs, block.weight))
 
 
 @dataclass(slots=True)
@@ -104,24 +103,24 @@ class PairSums:
 
     Attributes
     ----------
-    pairs : (n_pairs, n_basis, n_basis), of components m <= l: (0, 0), (0, 1), (1, 1), (0, 2), ...
-    others : (n_components, n_basis, 1 + n_outputs), with one and y
+    pairs : (n_pairs, n_basis, n_basis), of components m <= n: (0, 0), (0, 1), (1, 1), (0, 2), ...
+    cross : (n_components, n_basis, 1 + n_outputs), with one and y
     rest : equations of no features, the moments of [1 | y]
     """
 
     pairs: Array
-    others: Array
+    cross: Array
     rest: NormalEquations
 
     def __iadd__(self, more: PairSums) -> Self:
         self.pairs += more.pairs
-        self.others += more.others
+        self.cross += more.cross
         self.rest += more.rest
         return self
 
     def equations(self, T: Array) -> NormalEquations:
         """The normal equations in coordinates ``T`` (n_basis, n_basis)."""
-        n_components, n_basis, n_others = self.others.shape
+        n_components, n_basis, n_others = self.cross.shape
         n = n_components * n_basis
         moments = np.empty((n + n_others, n + n_others))
         last, first = np.tril_indices(n_components)
@@ -131,7 +130,7 @@ class PairSums:
         turned[first == last] = (own + own.transpose(0, 2, 1)) / 2
         blocks[last, :, first] = turned.transpose(0, 2, 1)
         blocks[first, :, last] = turned
-        moments[:n, n:] = (T.T @ self.others).reshape(n, n_others)
+        moments[:n, n:] = (T.T @ self.cross).reshape(n, n_others)
         moments[n:, :n] = moments[:n, n:].T
         moments[n:, n:] = self.rest.moments
         return replace(self.rest, moments=moments)

@@ -24,6 +24,7 @@ from .normal_equations import NormalEquations
 from .problem import Problem
 from .scaling import ColumnMoments
 from .selection import (
+    PART,
     FeaturePool,
     Selection,
     WidthPath,
@@ -116,7 +117,9 @@ def select_pool(
     features = compile_pool(pool, a, spec, source)
     n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
     row_bytes = features.dtype.itemsize * spec.n_pool
-    room = _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes  # the least are planned
+    room = (
+        _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes
+    )  # the least are planned
     n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, room // row_bytes))
     kept = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
     ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
@@ -171,12 +174,18 @@ def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.
 
 def _spreads(sample: BlockSource, directions: Directions) -> Array:
     """Standard deviation of every projection w . x over the rows of a sample."""
-    blocks = (sample[i] for i in range(len(sample)))
-    parts = (ColumnMoments.from_rows(b.X @ directions.W + directions.offset, b.weight) for b in blocks)
-    total = next(parts)
-    for part in parts:
-        total += part
-    return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
+    blocks = [sample[i] for i in range(len(sample))]
+
+    def of_part(components: slice) -> Array:
+        W, offset = directions.W[:, components], directions.offset[components]
+        parts = (ColumnMoments.from_rows(block.X @ W + offset, block.weight) for block in blocks)
+        total = next(parts)
+        for part in parts:
+            total += part
+        return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(offset.size)
+
+    starts = range(0, directions.n_components, PART)
+    return np.concatenate([of_part(slice(first, first + PART)) for first in starts])
 
 
 def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
