@@ -88,8 +88,8 @@ def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cros
     """``out[n (n + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[n, r])`` for m <= n, and
     ``cross[m, i, o] = sum_r weight[r] B_i(u[m, r]) others[o, r]``.
 
-    Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64; N at most K + 3. In cell k
-    the functions k to k + 3 are alive, and ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
+    Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64, N at most K + 3. In cell
+    k the functions k to k + 3 are alive, ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
     """
     n_components, n_rows = u.shape
     n_cells, n_basis = pieces.shape[0], out.shape[2]
