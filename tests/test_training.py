@@ -504,7 +504,7 @@ def test_the_pool_is_ten_times_the_width_within_limits(n_components, pool_size, 
 
 @pytest.mark.parametrize(
     ("n_components", "pool_size", "expected"),
-    [(10, None, 3000), (200, None, 6000), (300, None, 9000), (5000, None, 10_000), (None, None, 3000), (200, 400, 400)],
+    [(10, None, 6000), (250, None, 7500), (400, None, 9000), (5000, None, 10_000), (None, None, 6000), (200, 400, 400)],
 )
 def test_the_pool_of_greedy_selection_is_thirty_times_the_width_within_limits(n_components, pool_size, expected):
     assert FitSpec(n_components, sampling="greedy", pool_size=pool_size).n_pool == expected

@@ -38,7 +38,7 @@ from .spectral import Directions, draw
 
 Array = NDArray[Any]
 _BANDWIDTH_ROWS = 2000
-_GREEDY_ROWS_A_COMPONENT, _GREEDY_ROWS = 60, (4000, 12_000)  # to choose by, between these
+_GREEDY_ROWS_A_COMPONENT, _GREEDY_ROWS = 40, (4000, 12_000)  # to choose by, between these
 _LEAST_GREEDY_ROWS = 1000  # where memory is short
 _WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30

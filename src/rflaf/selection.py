@@ -30,8 +30,8 @@ from .normal_equations import NormalEquations
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
 PART = 128  # components of a pool whose features are made and multiplied at once
-_AHEAD, _SHORTLIST = 12, 128  # columns made at once, and components they are guessed among
-_NEARLY = 0.7  # of the largest gain, for which a column that is there is preferred to one that is not
+_AHEAD, _SHORTLIST = 16, 192  # columns made at once, and components they are guessed among
+_NEARLY = 0.6  # of the largest gain, for which a column that is there is preferred to one that is not
 _ROUNDINGS = 100.0  # of the precision of the sums: likewise
 
 
