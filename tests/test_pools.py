@@ -16,6 +16,7 @@ from rflaf.executors import ThreadExecutor
 from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
 from rflaf.normal_equations import NormalEquations
 from rflaf.selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
+from rflaf.specification import FitSpec
 
 seeds = st.integers(0, 2**32 - 1)
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
@@ -148,6 +149,14 @@ def test_every_step_gains_nearly_as_much_as_the_best_would():
         rest = rest - np.outer(rest @ unit, unit)
         residual = residual - np.outer(unit, unit @ residual)
     np.testing.assert_allclose(path.errors[-1], np.mean(residual**2, axis=0).sum(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n_components", "pool_size", "expected"),
+    [(10, None, 6000), (200, None, 8000), (400, None, 12_000), (7000, None, 14_000), (None, None, 6000), (9, 40, 40)],
+)
+def test_the_pool_is_forty_times_the_width_within_limits(n_components, pool_size, expected):
+    assert FitSpec(n_components, sampling="greedy", pool_size=pool_size).n_pool == expected
 
 
 def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):

@@ -502,14 +502,6 @@ def test_the_pool_is_ten_times_the_width_within_limits(n_components, pool_size, 
     assert FitSpec(n_components, pool_size=pool_size).n_pool == n_components
 
 
-@pytest.mark.parametrize(
-    ("n_components", "pool_size", "expected"),
-    [(10, None, 6000), (250, None, 7500), (400, None, 9000), (5000, None, 10_000), (None, None, 6000), (200, 400, 400)],
-)
-def test_the_pool_of_greedy_selection_is_thirty_times_the_width_within_limits(n_components, pool_size, expected):
-    assert FitSpec(n_components, sampling="greedy", pool_size=pool_size).n_pool == expected
-
-
 def test_a_source_can_be_anything_that_has_blocks():
     X, y = some_rows()
     with ThreadExecutor() as executor:

@@ -253,5 +253,9 @@ def _leading_shapes(theta: Array) -> Array:
 
 def combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
     """The equations of one feature a component, shapes[m] . theta-features of m."""
-    mixing = block_diag(*(shape[:, None] for shape in shapes), np.eye(1 + equations.n_outputs))
-    return equations.mix(mixing)
+
+    def mixed(rows: Array) -> Array:
+        own = rows[: shapes.size].reshape(*shapes.shape, -1)
+        return np.vstack([np.einsum("mi,mir->mr", shapes, own), rows[shapes.size :]])
+
+    return replace(equations, moments=mixed(np.ascontiguousarray(mixed(equations.moments).T)))

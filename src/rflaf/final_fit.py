@@ -78,8 +78,10 @@ def fit_shared(
     if not problem.squared:
         return _of_risk(activation, _minimise(problem, directions, features, directions.importance, spec, executor))
     equations = sum_equations(problem.source, features, executor).scale(directions.importance)
-    ridge = best_ridge(problem.source, features, directions, directions.importance, equations, spec, rng, executor)
     system = equations.system(spec.intercept)
+    ridge = best_ridge(
+        problem.source, features, directions, directions.importance, equations, system, spec, rng, executor
+    )
     solution = system.solve(ridge)
     layer = LastLayer(equations, ridge, _noise(system, solution), spec.intercept)
     return _of_ridge(activation, solution, layer)
@@ -94,8 +96,8 @@ def fit_per_component(
     if not problem.squared:
         return _minimise_per_component(problem, directions, features, importance, spec, executor)
     equations = sum_equations(problem.source, features, executor).scale(importance)
-    ridge = best_ridge(problem.source, features, directions, importance, equations, spec, rng, executor)
     system = equations.system(spec.intercept)
+    ridge = best_ridge(problem.source, features, directions, importance, equations, system, spec, rng, executor)
     solution = system.solve(ridge)
     if spec.n_shapes is None:
         learned = solve_per_component(equations, solution, features.T, spec.intercept)
@@ -184,6 +186,7 @@ def best_ridge(
     directions: Directions,
     importance: Array,
     equations: NormalEquations,
+    system: RidgeSystem,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
@@ -195,7 +198,6 @@ def best_ridge(
     """
     if spec.alpha is not None:
         return spec.alpha * directions.n_draws
-    system = equations.system(spec.intercept)
     if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS:
         held_out = _hold_out(source, features, rng, executor).scale(importance)
         if 0 < held_out.weight < equations.weight:

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from ._cholesky import cholesky
+
 Array = NDArray[Any]
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
 _RIDGES_A_DECADE = 2
@@ -29,7 +31,7 @@ _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
 _STRIDES = (3, 1)  # of a walk over a grid
 _AS_GOOD = 1e-6  # so much more error is rounding
-_REFINEMENTS, _REFINED = 6, 1e-9  # of a solution in single precision: steps at most, and the residual that ends them
+_REFINEMENTS, _REFINED = 6, 1e-7  # of a solution in single precision: steps at most, and the residual that ends them
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
@@ -255,9 +257,12 @@ class SinglePrecision:
         G, c = self.system.G, self.system.c
         A = self.E.copy()
         np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
-        L, failed = lapack.spotrf(A.T, lower=1, clean=0, overwrite_a=1)
+        try:
+            L = cholesky(A.T)
+        except np.linalg.LinAlgError:
+            return None
         v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)
-        for _ in range(0 if failed else _REFINEMENTS):
+        for _ in range(_REFINEMENTS):
             step = lapack.spotrs(L, residual / self.root[:, None], lower=1)[0]
             v = v + step / self.root[:, None]
             residual = c - G @ v - ridge * v

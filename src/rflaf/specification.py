@@ -10,7 +10,7 @@ from .losses import Loss, Squared
 from .spectral import Density, Gaussian
 
 _LARGEST_POOL = 5000
-_GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 9000, 30
+_GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
@@ -32,7 +32,7 @@ class FitSpec:
     per_component : one activation a component, instead of one shared by all
     n_shapes : shapes the activations of the components are mixtures of; None for any
     pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
-        sampling, and for thirty times S, between 6000 and 9000, under greedy selection: at least twice S
+        sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
     loss : what the model is fitted for
     basis, density : where the activation lives, and p(w)
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
