@@ -27,6 +27,7 @@ def small_pool():
     """Few directions to choose from: tables of few rows, tried by greedy selection by default, are fitted quickly."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(specification, "_GREEDY_POOL", 60)
+        patch.setattr(specification, "_GREEDY_SHARE", 2)
         yield
 
 

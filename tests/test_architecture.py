@@ -23,7 +23,8 @@ LAYERS = (
     ("tables.encoding", "tables.target"),
     ("tables",),
     ("reading",),
-    ("bases", "spectral", "curves", "blocks", "theory", "_kernels", "_curve_kernels", "_loss_kernels"),
+    ("_kernels", "_curve_kernels", "_loss_kernels", "_pair_kernels", "_cholesky"),
+    ("bases", "spectral", "curves", "blocks", "theory"),
     ("executors", "normal_equations", "losses", "_refine_kernels"),
     ("scaling", "features", "selection", "encoding", "spectrum", "checkpoint", "progress"),
     ("files.finding", "files.request", "files.room", "files.row_groups", "files.source", "files.values"),
@@ -75,7 +76,7 @@ SURFACE = {
 }  # may also import the package itself, for its version
 KNOWS_ITS_VERSION = {*SURFACE, "persistence.writing"}
 
-KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_refine_kernels"}
+KERNELS = {"_vectors", "_kernels", "_curve_kernels", "_loss_kernels", "_pair_kernels", "_refine_kernels", "_cholesky"}
 CORE_LIBRARIES = {"numpy", "scipy", "sklearn", "joblib", "numba", "llvmlite", "threadpoolctl"}
 OWNERS = {  # a library -> the only modules that may import it
     "numba": KERNELS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -15,9 +15,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rflaf import RandomActivationFeatures, RFLAFRegressor
 from rflaf.bases import Basis, BSplineBasis, RBFBasis
+from rflaf.blocks import ArraySource
 from rflaf.convex import expand, smoothing_coordinates
+from rflaf.executors import ThreadExecutor
+from rflaf.features import RowFeatures, sum_equations
 from rflaf.outcomes import StopReason
-from rflaf.spectral import Directions
+from rflaf.spectral import Directions, Gaussian, draw
 
 PLAIN = {}
 LEVERAGE = {"sampling": "leverage", "pool_size": 60}
@@ -449,3 +452,65 @@ def test_a_column_that_is_seldom_not_constant_does_no_harm():
     assert regressor(20).fit(X, y).score(X, y) > 0.99
     alone = regressor(5).fit(X[:, 1:], y)
     assert np.abs(alone.predict(X[:, 1:]) - y.mean()).max() <= 2
+
+
+# Sums by pairs of components
+
+LOCAL = [BSplineBasis(4), BSplineBasis(16), BSplineBasis(7, degree=1), BSplineBasis(9, degree=2), BSplineBasis(21)]
+each_kind = pytest.mark.parametrize("basis", LOCAL, ids=lambda basis: f"{basis.n_basis} of degree {basis.degree}")
+
+
+def expanded(n_components: int, basis: Basis, dtype=np.float64, seed: int = 0):
+    return expand(draw(Gaussian(), 3, n_components, np.random.default_rng(seed)), basis, dtype)
+
+
+@each_kind
+@each_dtype
+@pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_sums_by_pairs_are_those_of_the_expanded_features(basis, dtype, weighted, n_outputs):
+    rng = np.random.default_rng(1)
+    X, y = 1.5 * rng.standard_normal((301, 3)).astype(dtype), rng.standard_normal((301, n_outputs))
+    weight = rng.integers(0, 3, 301).astype(dtype) if weighted else None
+    features, source = expanded(6, basis, dtype), ArraySource(X, y, weight, block_rows=64)
+    assert features.pieces.local() is not None
+    with ThreadExecutor(2) as executor:
+        found = sum_equations(source, features, executor)
+        expected = RowFeatures.sum_equations(features, source, executor)
+    atol = 200 * np.finfo(dtype).eps * np.diagonal(expected.moments).max()
+    np.testing.assert_allclose(found.moments, expected.moments, atol=atol)
+    m, size = features.n_components, np.sqrt(np.diagonal(found.moments))
+    assert np.all(np.abs(found.moments[:m]) <= size[:m, None] * size * (1 + 1e-4))  # one set of values made them all
+    np.testing.assert_array_equal(found.moments, found.moments.T)
+    for fact in ("n_outputs", "n_rows", "whole_weights", "precision"):
+        assert getattr(found, fact) == getattr(expected, fact)
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 9), st.integers(4, 18), st.integers(0, 40), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_any_partition_of_the_rows_gives_the_same_sums_by_pairs(n_components, n_basis, n_rows, block_rows, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((n_rows + 1, 3)), rng.standard_normal((n_rows + 1, 1))
+    features = expanded(n_components, BSplineBasis(n_basis), seed=seed)
+    with ThreadExecutor(1) as executor:
+        whole, cut = (sum_equations(ArraySource(X, y, None, rows), features, executor) for rows in (64, block_rows))
+    np.testing.assert_allclose(cut.moments, whole.moments, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_beyond_the_grid_or_without_a_value_are_summed_in_its_end_cells():
+    features = expanded(2, BSplineBasis(5))
+    X = np.array([[1e30, 0, 0], [-1e30, 0, 0], [np.nan, 0, 0]])
+    with ThreadExecutor(1) as executor, np.errstate(invalid="ignore"):
+        total = sum_equations(ArraySource(X, np.zeros((3, 1))), features, executor)
+    ones = np.linalg.solve(features.T, np.ones(5))  # B-splines sum to one
+    square = np.kron(np.eye(2), ones[:, None]).T @ total.moments[:10, :10] @ np.kron(np.eye(2), ones[:, None])
+    np.testing.assert_allclose(square, 3, rtol=1e-12)
+
+
+def test_functions_that_are_alive_everywhere_are_not_local():
+    assert RBFBasis(6).pieces().local() is None
+    turned = BSplineBasis(6).pieces()
+    assert replace(turned, coefficients=turned.coefficients[::-1]).local() is None
+    local = BSplineBasis(9, degree=2).pieces()
+    np.testing.assert_array_equal(local.local()[3, :3], local.coefficients[3, 3:6])
+    assert not local.local()[:, 3].any()

@@ -538,3 +538,29 @@ def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
     plateau = np.array([5.0, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 4, 5])
     rounded = plateau * (1 + 1e-9 * np.random.default_rng(seed).standard_normal(plateau.size))
     assert walk_downhill(plateau.size, lambda places: rounded[places]) == 8
+
+
+# Single precision
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 12), st.integers(1, 3), st.sampled_from([1e-3, 0.1, 3.0]), st.booleans(), seeds)
+def test_solutions_by_single_precision_are_those_of_double(n_components, n_outputs, share, intercept, seed):
+    Z, y = some_rows(60, n_components, n_outputs, seed)
+    system = equations_of(Z, y).system(intercept)
+    ridge = share * system.scale
+    v, expected = system.in_single_precision.solve(ridge), system.solve(ridge).v
+    np.testing.assert_allclose(v, expected, rtol=0, atol=1e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-12])
+def test_a_ridge_too_small_for_single_precision_has_no_solution_there(ridge):
+    Z, y = some_rows(50, 4)
+    system = equations_of(np.hstack([Z, Z]), y).system(True)
+    assert system.in_single_precision.solve(ridge) is None
+
+
+def test_features_that_are_zero_have_no_weight_in_single_precision_either():
+    Z, y = some_rows(50, 4)
+    system = equations_of(np.hstack([Z, np.zeros((50, 2))]), y).system(True)
+    np.testing.assert_array_equal(system.in_single_precision.solve(0.1)[4:], 0)

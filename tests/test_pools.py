@@ -10,9 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rflaf import RFLAFRegressor, pools, specification
+from rflaf import RFLAFRegressor, pools
 from rflaf.blocks import ArraySource
-from rflaf.errors import MemoryBudgetError
 from rflaf.executors import ThreadExecutor
 from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
 from rflaf.normal_equations import NormalEquations
@@ -38,8 +37,12 @@ def equations_of(Z, y, weight=None) -> NormalEquations:
     return NormalEquations.from_design(np.ascontiguousarray(design), y.shape[1], weight)
 
 
+def pool_of(Z, y, weight, intercept: bool) -> FeaturePool:
+    return feature_pool(lambda part: Z[part].copy(), len(Z), y, weight, intercept, ThreadExecutor(1))
+
+
 def from_features(Z, y, weight, n_components: int, ridge: float, intercept: bool) -> Selection:
-    return select_from(feature_pool(Z.copy(), y, weight, intercept, ThreadExecutor(1)), n_components, ridge, intercept)
+    return select_from(pool_of(Z, y, weight, intercept), n_components, ridge, intercept)
 
 
 def assert_same_path(one: Selection, other: Selection) -> None:
@@ -92,7 +95,7 @@ def test_a_pool_holds_weighted_means_over_its_rows(intercept, weighted):
     rng = np.random.default_rng(1)
     Z, y = some_pool(30, 5, 2, rng)
     weight = rng.exponential(size=30) if weighted else None
-    pool = feature_pool(Z.copy(), y, weight, intercept, ThreadExecutor(1))
+    pool = pool_of(Z, y, weight, intercept)
     share = np.full(30, 1 / 30) if weight is None else weight / weight.sum()
     z_mean, y_mean = (Z @ share, share @ y) if intercept else (np.zeros(5), np.zeros(2))
     Z, y = Z - z_mean[:, None], y - y_mean
@@ -100,7 +103,9 @@ def test_a_pool_holds_weighted_means_over_its_rows(intercept, weighted):
     np.testing.assert_allclose(pool.c, (Z * share) @ y, atol=1e-12)
     np.testing.assert_allclose(pool.y_square, share @ y**2, rtol=1e-12)
     np.testing.assert_allclose(pool.length, Z**2 @ share, rtol=1e-12)
-    np.testing.assert_allclose(np.stack([pool.column(j) for j in range(5)]), (Z * share) @ Z.T, atol=1e-11)
+    G = (Z * share) @ Z.T
+    np.testing.assert_allclose(pool.columns(np.array([3, 0, 4])), G[[3, 0, 4]], atol=1e-11)
+    np.testing.assert_allclose(pool.products(np.array([3, 0])), G[np.ix_([3, 0], [3, 0])], atol=1e-11)
     assert pool.count == 30
 
 
@@ -120,37 +125,38 @@ def test_copies_are_taken_once_in_single_precision(seed):
     assert sorted(from_features(copies, y, None, 15, 0.0, True).order % 5) == [0, 1, 2, 3, 4]
 
 
-def test_only_columns_of_components_kept_are_made(monkeypatch):
+def test_columns_are_made_several_at_once_and_few_in_vain(monkeypatch):
     asked = []
-    column = FeaturePool.column
-    monkeypatch.setattr(FeaturePool, "column", lambda pool, j: asked.append(j) or column(pool, j))
-    Z, y = some_pool(50, 20, 1, np.random.default_rng(3))
-    selection = from_features(Z, y, None, 6, 0.0, True)
-    assert asked == list(selection.order)
-    assert len(asked) == 6
+    columns = FeaturePool.columns
+    monkeypatch.setattr(FeaturePool, "columns", lambda pool, chosen: asked.append(chosen) or columns(pool, chosen))
+    Z, y = some_pool(400, 300, 1, np.random.default_rng(3))
+    order = from_features(Z, y, None, 60, 0.0, True).order
+    assert np.unique(order).size == 60
+    assert set(order) <= set(np.concatenate(asked))
+    assert len(asked) <= 12
+    assert max(map(len, asked)) <= 16
 
 
-# When features are kept
+def test_every_step_gains_nearly_as_much_as_the_best_would():
+    Z, y = some_pool(400, 300, 2, np.random.default_rng(4))
+    path = from_features(Z, y, None, 30, 0.0, True)
+    Z, y = Z - Z.mean(axis=1, keepdims=True), y - y.mean(axis=0)
+    residual, rest = y, Z
+    for j in path.order:
+        gain = np.sum((rest @ residual) ** 2, axis=1) / np.maximum(np.sum(rest**2, axis=1), 1e-9)
+        assert gain[j] >= 0.6 * gain.max() * (1 - 1e-6)
+        unit = rest[j] / np.linalg.norm(rest[j])
+        rest = rest - np.outer(rest @ unit, unit)
+        residual = residual - np.outer(unit, unit @ residual)
+    np.testing.assert_allclose(path.errors[-1], np.mean(residual**2, axis=0).sum(), rtol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "lazy"),
-    [
-        ({"n_components": 100}, True),  # of 3000: fewer than one in twenty
-        ({"n_components": 149}, True),
-        ({"n_components": 150}, False),
-        ({"n_components": None}, False),
-        ({"n_components": 300, "pool_size": 6000}, False),
-        ({"n_components": 299, "pool_size": 6000}, True),
-        ({"n_components": 5000, "pool_size": 6000}, False),
-        ({"n_components": 5000, "pool_size": 6001}, True),
-        ({"n_components": 4000}, True),  # of 8000
-        ({"n_components": 5, "sampling": "leverage", "pool_size": 9000}, False),
-        ({"n_components": 9000, "sampling": "plain"}, False),
-    ],
+    ("n_components", "pool_size", "expected"),
+    [(10, None, 6000), (200, None, 8000), (400, None, 12_000), (7000, None, 14_000), (None, None, 6000), (9, 40, 40)],
 )
-def test_features_are_kept_of_large_pools_and_where_few_components_are(arguments, lazy):
-    assert FitSpec(**{"sampling": "greedy", **arguments}).lazy is lazy
+def test_the_pool_is_forty_times_the_width_within_limits(n_components, pool_size, expected):
+    assert FitSpec(n_components, sampling="greedy", pool_size=pool_size).n_pool == expected
 
 
 def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
@@ -160,14 +166,16 @@ def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
     return X, (y + 0.1 * rng.standard_normal(y.shape)).squeeze()
 
 
+def by_gram_matrix(sample, features, intercept, executor):
+    return sum_equations(sample, features, executor).system(intercept)
+
+
 def either_way(monkeypatch, fit):
     """What ``fit()`` gives with the Gram matrix of the pool, and with its features."""
-    fitted = []
-    for largest, share in ((10**9, 10**9), (0, 0)):
-        monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", largest)
-        monkeypatch.setattr(specification, "_LAZY_SHARE", share)
-        fitted.append(fit())
-    return fitted
+    with monkeypatch.context() as patched:
+        patched.setattr(pools, "_feature_pool", by_gram_matrix)
+        by_matrix = fit()
+    return by_matrix, fit()
 
 
 @each_intercept
@@ -204,10 +212,9 @@ def test_rows_in_single_precision_fit_as_well_either_way(monkeypatch):
     assert other.score(X32, y) == pytest.approx(one.score(X32, y), abs=0.02)
 
 
-def test_sparse_rows_select_as_dense_rows(monkeypatch):
+def test_sparse_rows_select_as_dense_rows():
     X, y = small_table()
     X[np.abs(X) < 0.5] = 0
-    monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", 0)
     dense, sparse = (
         RFLAFRegressor.convex(8, pool_size=80, alpha=1e-3, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X))
     )
@@ -240,10 +247,6 @@ def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
     model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**27)
     assert model.fit(X, y).score(X, y) > 0.8
     assert 1000 <= kept[0] < 2**27 // (8 * 7000)
-    monkeypatch.setattr(specification, "_LARGEST_GRAM_POOL", 10**9)
-    monkeypatch.setattr(specification, "_LAZY_SHARE", 10**9)
-    with pytest.raises(MemoryBudgetError):
-        model.fit(X, y)
 
 
 # Sums that weigh rows far off down

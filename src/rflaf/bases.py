@@ -68,6 +68,19 @@ class Pieces:
         last = alive.shape[1] - np.argmax(alive[:, ::-1], axis=1)
         return np.argmax(alive, axis=1), last
 
+    def local(self) -> Array | None:
+        """The cubics of the functions k to k + 3 in cell k: (n_cells, 4, 4); None where others are alive too.
+
+        >>> BSplineBasis(6).pieces().local().shape
+        (3, 4, 4)
+        """
+        (first, last), cells = self.alive(), np.arange(self.n_cells)
+        if np.any(first < cells) or np.any(last > cells + 4):
+            return None
+        padding = max(0, self.n_cells + 3 - self.coefficients.shape[1])
+        padded = np.pad(self.coefficients, ((0, 0), (0, padding), (0, 0)))
+        return np.take_along_axis(padded, (cells[:, None] + np.arange(4))[:, :, None], axis=1)
+
     def table(self, a: Array) -> Array:
         """Table of the activations ``a`` (n_tables, n_basis): cubics, (n_tables, n_cells, 4)."""
         n_cells, n_basis, _ = self.coefficients.shape

@@ -25,7 +25,7 @@ _COPIES = 7  # of the sums, while they are solved: scaled, centred, factored or 
 _ENOUGH_ROWS = 512  # of a block, before a second worker is worth more than larger blocks
 _SAMPLED_ROWS, _SMALL_ROWS = 8000, 1500  # to choose a ridge by, and to start an activation from
 _SEARCH_ROWS = 20_000
-_LEAST_POOL_ROWS = 1000
+_LEAST_POOL_ROWS, _AHEAD = 1000, 16  # of the features of a pool, and columns of their products made at once
 _NODES, _ALL_NODES = 33, 4096  # of a column that bends, and of all columns where they bend more finely
 _TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
@@ -135,12 +135,12 @@ def least_memory(spec: FitSpec, table: TableSize) -> int:
 def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
     """The stages of a fit, the sums over all rows first."""
     n, squared = _n_columns(spec, table), isinstance(spec.loss, Squared)
-    sums, targets = 8 * n * n, 24 * (table.n_outputs + 1)
+    targets = 24 * (table.n_outputs + 1)
     stages = _summing(n, replace(table, reading=0), squared)
     if spec.sampling != "plain" or not spec.per_component or not squared:
         stages += _learning(spec, table, squared)
     if spec.sampling == "greedy":
-        stages.append(_choosing(spec, table, sums, targets))
+        stages.append(_choosing(spec, table, targets))
     if spec.refined:
         stages += _refining(spec, table)
         if table.n_samples <= FEW_ROWS:
@@ -171,17 +171,14 @@ def _reader(table: TableSize) -> int:
 def _n_columns(spec: FitSpec, table: TableSize) -> int:
     """Columns of the widest design: features of the pool or of the components kept, one, and targets."""
     width = spec.most_components * (spec.basis.n_basis if spec.per_component and not spec.refined else 1)
-    return (width if spec.lazy else max(spec.n_pool, width)) + 1 + table.n_outputs
+    return (width if spec.sampling == "greedy" else max(spec.n_pool, width)) + 1 + table.n_outputs
 
 
-def _choosing(spec: FitSpec, table: TableSize, sums: int, targets: int) -> Stage:
-    """Greedy selection from a pool, by its sums or by the features of a sample, made block by block."""
+def _choosing(spec: FitSpec, table: TableSize, targets: int) -> Stage:
+    """Greedy selection from a pool, by the features of a sample."""
     rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
-    if not spec.lazy:
-        return Stage("the pool", _COPIES * sums + rows)
-    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * spec.most_components
-    # A worker has a block of features; projections are there three times, for their spread.
-    return Stage("the pool", features + rows, 0, table.itemsize * spec.n_pool, 24 * spec.n_pool)
+    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + _AHEAD)
+    return Stage("the pool", features + rows)
 
 
 def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:

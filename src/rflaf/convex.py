@@ -16,16 +16,18 @@ a ridge on mixtures of the same sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from . import _kernels
+from . import _kernels, _pair_kernels
 from .bases import Basis, Pieces
-from .features import FeatureMap, RowFeatures, compile_map
+from .blocks import Block, BlockSource, Scratch
+from .executors import Executor
+from .features import FeatureMap, RowFeatures, compile_map, complete_design
 from .normal_equations import NormalEquations, RidgeSolution
 from .outcomes import StopReason
 from .spectral import Directions
@@ -66,6 +68,72 @@ class ExpandedMap(RowFeatures):
         _kernels.expand(u, self.pieces.coefficients.astype(self.dtype), first, last, values)
         np.matmul(self.T.T.astype(self.dtype), values, out=out.reshape(values.shape))
         return out
+
+    def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
+        """Normal equations of the features of all rows, in one pass: by pairs of components where functions are local.
+
+        Then a row has few functions alive, and the squares of these are all there is to sum.
+        """
+        local = self.pieces.local()
+        if local is None:
+            return RowFeatures.sum_equations(self, source, executor)
+        cubics = local.astype(self.dtype)
+
+        def one(block: Block, scratch: Scratch) -> PairSums:
+            u = scratch.array("u", (self.to_cells.n_components, block.n_rows), self.dtype)
+            return self._sum_pairs(self.to_cells.cells(block.X, u), cubics, block)
+
+        return executor.reduce(source, one).equations(self.T)
+
+    def _sum_pairs(self, u: Array, cubics: Array, block: Block) -> PairSums:
+        """The sums of a block whose cell coordinates are ``u`` (n_components, n_rows)."""
+        (size, n_rows), n_basis, n_outputs = u.shape, self.T.shape[0], block.y.shape[1]
+        pairs, cross = np.empty((size * (size + 1) // 2, n_basis, n_basis)), np.empty((size, n_basis, 1 + n_outputs))
+        weight = np.ones(n_rows, self.dtype) if block.weight is None else block.weight.astype(self.dtype, copy=False)
+        others = complete_design(np.empty((1 + n_outputs, n_rows), self.dtype), block.y, None)
+        _pair_kernels.multiply_pairs(u, weight, others, cubics, pairs, cross)
+        if block.weight is not None:
+            others *= np.sqrt(weight)
+        return PairSums(pairs, cross, NormalEquations.from_design(others, n_outputs, block.weight))
+
+
+@dataclass(slots=True)
+class PairSums:
+    """Sums over rows of products of basis functions, by pairs of components.
+
+    Attributes
+    ----------
+    pairs : (n_pairs, n_basis, n_basis), of components m <= n: (0, 0), (0, 1), (1, 1), (0, 2), ...
+    cross : (n_components, n_basis, 1 + n_outputs), with one and y
+    rest : equations of no features, the moments of [1 | y]
+    """
+
+    pairs: Array
+    cross: Array
+    rest: NormalEquations
+
+    def __iadd__(self, more: PairSums) -> Self:
+        self.pairs += more.pairs
+        self.cross += more.cross
+        self.rest += more.rest
+        return self
+
+    def equations(self, T: Array) -> NormalEquations:
+        """The normal equations in coordinates ``T`` (n_basis, n_basis)."""
+        n_components, n_basis, n_others = self.cross.shape
+        n = n_components * n_basis
+        moments = np.empty((n + n_others, n + n_others))
+        last, first = np.tril_indices(n_components)
+        blocks = moments[:n, :n].reshape(n_components, n_basis, n_components, n_basis)
+        turned = T.T @ self.pairs @ T
+        own = turned[first == last]
+        turned[first == last] = (own + own.transpose(0, 2, 1)) / 2
+        blocks[last, :, first] = turned.transpose(0, 2, 1)
+        blocks[first, :, last] = turned
+        moments[:n, n:] = (T.T @ self.cross).reshape(n, n_others)
+        moments[n:, :n] = moments[:n, n:].T
+        moments[n:, n:] = self.rest.moments
+        return replace(self.rest, moments=moments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,5 +253,9 @@ def _leading_shapes(theta: Array) -> Array:
 
 def combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
     """The equations of one feature a component, shapes[m] . theta-features of m."""
-    mixing = block_diag(*(shape[:, None] for shape in shapes), np.eye(1 + equations.n_outputs))
-    return equations.mix(mixing)
+
+    def mixed(rows: Array) -> Array:
+        own = rows[: shapes.size].reshape(*shapes.shape, -1)
+        return np.vstack([np.einsum("mi,mir->mr", shapes, own), rows[shapes.size :]])
+
+    return replace(equations, moments=mixed(np.ascontiguousarray(mixed(equations.moments).T)))

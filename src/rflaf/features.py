@@ -57,6 +57,14 @@ class RowFeatures:
         self.features(block.X, rows[: self.n_components])
         return complete_design(rows, block.y, block.weight)
 
+    def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
+        """Normal equations of the features of all rows, in one pass."""
+
+        def one(block: Block, scratch: Scratch) -> NormalEquations:
+            return NormalEquations.from_design(self.design(block, scratch), block.y.shape[1], block.weight)
+
+        return executor.reduce(source, one)
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap(RowFeatures):
@@ -80,6 +88,11 @@ class FeatureMap(RowFeatures):
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.dtype(self.W.dtype)
+
+    def part(self, components: slice) -> FeatureMap:
+        """The map of some of the components."""
+        table = self.table if len(self.table) == 1 else self.table[components]
+        return FeatureMap(self.W[:, components], self.offset[components], table, self.centre)
 
     def cells(self, X: Any, out: Array) -> Array:
         """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
@@ -116,11 +129,7 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
 
 def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
     """Normal equations of the features of all rows, in one pass."""
-
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
-        return NormalEquations.from_design(feature_map.design(block, scratch), block.y.shape[1], block.weight)
-
-    return executor.reduce(source, one)
+    return feature_map.sum_equations(source, executor)
 
 
 def sum_robust_equations(

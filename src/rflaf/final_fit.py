@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bilinear import SharedActivation
-from .blocks import Block, BlockSource, Scratch
+from .blocks import Block, BlockSource, Scratch, SourceView
 from .convex import ExpandedMap, expand, main_activations, solve_per_component, solve_shapes
 from .curves import ColumnCurves
 from .executors import Executor
@@ -78,8 +78,10 @@ def fit_shared(
     if not problem.squared:
         return _of_risk(activation, _minimise(problem, directions, features, directions.importance, spec, executor))
     equations = sum_equations(problem.source, features, executor).scale(directions.importance)
-    ridge = best_ridge(problem.source, features, directions, directions.importance, equations, spec, rng, executor)
     system = equations.system(spec.intercept)
+    ridge = best_ridge(
+        problem.source, features, directions, directions.importance, equations, system, spec, rng, executor
+    )
     solution = system.solve(ridge)
     layer = LastLayer(equations, ridge, _noise(system, solution), spec.intercept)
     return _of_ridge(activation, solution, layer)
@@ -94,8 +96,8 @@ def fit_per_component(
     if not problem.squared:
         return _minimise_per_component(problem, directions, features, importance, spec, executor)
     equations = sum_equations(problem.source, features, executor).scale(importance)
-    ridge = best_ridge(problem.source, features, directions, importance, equations, spec, rng, executor)
     system = equations.system(spec.intercept)
+    ridge = best_ridge(problem.source, features, directions, importance, equations, system, spec, rng, executor)
     solution = system.solve(ridge)
     if spec.n_shapes is None:
         learned = solve_per_component(equations, solution, features.T, spec.intercept)
@@ -188,6 +190,7 @@ def best_ridge(
     directions: Directions,
     importance: Array,
     equations: NormalEquations,
+    system: RidgeSystem,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
@@ -199,7 +202,6 @@ def best_ridge(
     """
     if spec.alpha is not None:
         return spec.alpha * directions.n_draws
-    system = equations.system(spec.intercept)
     if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS:
         held_out = _hold_out(source, features, rng, executor).scale(importance)
         if 0 < held_out.weight < equations.weight:
@@ -234,14 +236,16 @@ def _hold_out(
     """The equations of rows to judge by: a fifth of all, by what they contain, or a sample of many."""
     if source.n_samples > N_FOLDS * _JUDGED_ROWS:
         return sum_equations(source.sample(_JUDGED_ROWS, rng), features, executor)
+    return sum_equations(_FirstFold(source), features, executor)
 
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
+
+@dataclass(frozen=True, slots=True)
+class _FirstFold(SourceView):
+    """Of every block the rows of the first fold."""
+
+    def seen(self, block: Block) -> Block:
         rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
-        weight = None if block.weight is None else block.weight[rows]
-        part = Block(block.X[rows], block.y[rows], weight)
-        return NormalEquations.from_design(features.design(part, scratch), part.y.shape[1], weight)
-
-    return executor.reduce(source, one)
+        return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 
 def _by_hold_out(
@@ -250,12 +254,18 @@ def _by_hold_out(
     """The ridge, of some in falling order, of lowest error on rows held out: a factorisation each.
 
     With many unknowns that takes a fraction of the time of their eigenvalues, and the rows enter by their sums alone.
+    Of sums in single precision a ridge that is lost in their rounding is not considered.
     """
     system = kept.system(intercept)
+    quick, single = system.in_single_precision, system.precision >= np.finfo(np.float32).eps
 
     def error_at(i: int) -> float:
-        solution = system.solve(float(ridges[i]))
-        return held_out.error(solution.v, solution.intercept)
+        ridge = float(ridges[i])
+        v = quick.solve(ridge)
+        if v is None and single:
+            return np.inf
+        v = system.solve(ridge).v if v is None else v
+        return held_out.error(v, system.y_mean - system.z_mean @ v)
 
     return float(ridges[walk_downhill(ridges.size, lambda places: executor.map(places, error_at))])
 

@@ -21,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from ._cholesky import cholesky
+
 Array = NDArray[Any]
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
 _RIDGES_A_DECADE = 2
@@ -29,6 +31,7 @@ _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
 _STRIDES = (3, 1)  # of a walk over a grid
 _AS_GOOD = 1e-6  # so much more error is rounding
+_REFINEMENTS, _REFINED = 6, 1e-7  # of a solution in single precision: steps at most, and the residual that ends them
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
@@ -111,6 +114,8 @@ class NormalEquations:
 
     def scale(self, importance: Array) -> NormalEquations:
         """The equations after feature m is multiplied by importance[m]."""
+        if np.all(importance == 1):
+            return self
         factor = np.concatenate([importance, np.ones(1 + self.n_outputs)])
         return replace(self, moments=self.moments * factor * factor[:, None])
 
@@ -192,9 +197,18 @@ class RidgeSystem:
         """Mean squares of the features, (n_components,)."""
         return np.diagonal(self.G)
 
-    def column(self, j: int) -> Array:
-        """Mean products of feature j with all features, (n_components,)."""
-        return np.asarray(self.G[:, j])
+    @property
+    def ahead(self) -> int:
+        """Columns of G that are as good as made with the first of them: they all are."""
+        return 1
+
+    def columns(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with all features, (n_chosen, n_components)."""
+        return np.asarray(self.G[chosen])
+
+    def products(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with one another, (n_chosen, n_chosen)."""
+        return np.asarray(self.G[np.ix_(chosen, chosen)])
 
     def ridges(self) -> Array:
         """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
@@ -230,10 +244,48 @@ class RidgeSystem:
         return self.factor(ridge).solution()
 
     @cached_property
+    def in_single_precision(self) -> SinglePrecision:
+        """The system in single precision."""
+        root = np.sqrt(np.where(np.diagonal(self.G) > 0, np.diagonal(self.G), 1.0))
+        E = (self.G / root).astype(np.float32)
+        E /= root[:, None].astype(np.float32)
+        return SinglePrecision(self, root, E)
+
+    @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues of G and the moments in its eigenvectors: every ridge at once."""
         values, vectors = np.linalg.eigh(self.G)
         return Spectrum(self, np.maximum(values, 0), vectors, vectors.T @ self.c)
+
+
+@dataclass(frozen=True)
+class SinglePrecision:
+    """R^-1 G R^-1 in single precision, with unit diagonal: for the solutions of several ridges in half the time."""
+
+    system: RidgeSystem
+    root: Array
+    E: Array
+
+    def solve(self, ridge: float) -> Array | None:
+        """Coefficients (n_components, n_outputs) for one ridge, refined until they are those of double precision.
+
+        None where they do not settle: the ridge is too small for single precision.
+        """
+        G, c = self.system.G, self.system.c
+        A = self.E.copy()
+        np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
+        try:
+            L = cholesky(A.T)
+        except np.linalg.LinAlgError:
+            return None
+        v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)
+        for _ in range(_REFINEMENTS):
+            step = lapack.spotrs(L, residual / self.root[:, None], lower=1)[0]
+            v = v + step / self.root[:, None]
+            residual = c - G @ v - ridge * v
+            if np.linalg.norm(residual) <= _REFINED * size:
+                return v
+        return None
 
 
 @dataclass(frozen=True)

@@ -239,7 +239,7 @@ class ApproximateKernel:
 
     @cached_property
     def features(self) -> FeatureMap:
-        return compile_pool(self.pool, self.activation, self.spec, self.sample)
+        return compile_pool(self.pool, self.activation.a[None], self.spec, self.sample)
 
     @cached_property
     def equations(self) -> NormalEquations:
@@ -266,14 +266,14 @@ class ApproximateKernel:
         problem, pool, activation, spec, size = self.problem, self.pool, self.activation, self.spec, self.mean_square
         path = enough_components(problem, pool, activation, spec, rng, self.executor)
         greedy = replace(spec, sampling="greedy", pool_size=pool.n_components, n_components=pool.n_components // 2)
-        selection = select_pool(problem.proxy, pool, activation, greedy, rng, self.executor)
+        selection = select_pool(problem.proxy, pool, activation.a[None], greedy, rng, self.executor)
         v = self.equations.system(True).solve(lam * pool.n_components * size).v
         seconds = self.learning + self._seconds(path.best_width(tolerance))
         return Practice(path, selection, float(np.sum(v**2)) * pool.n_components * size, seconds)
 
     def _seconds(self, width: int) -> float:
         """Time to sum the equations of all rows and to solve them, from that of the sample."""
-        features = compile_pool(self.pool.take(np.arange(width)), self.activation, self.spec, self.sample)
+        features = compile_pool(self.pool.take(np.arange(width)), self.activation.a[None], self.spec, self.sample)
         started = perf_counter()
         equations = sum_equations(self.sample, features, self.executor)
         summed = perf_counter()

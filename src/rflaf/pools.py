@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .bases import Basis
 from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
 from .blocks import ArraySource, BlockSource
 from .encoding import read
@@ -22,13 +24,13 @@ from .normal_equations import NormalEquations
 from .problem import Problem
 from .scaling import ColumnMoments
 from .selection import (
+    PART,
     FeaturePool,
     Selection,
     WidthPath,
     feature_pool,
     nested_errors,
     select_from,
-    select_greedily,
     width_grid,
 )
 from .specification import FitSpec
@@ -36,7 +38,9 @@ from .spectral import Directions, draw
 
 Array = NDArray[Any]
 _BANDWIDTH_ROWS = 2000
-_GREEDY_ROWS, _LEAST_GREEDY_ROWS = 12_000, 1000
+_GREEDY_ROWS_A_COMPONENT, _GREEDY_ROWS = 40, (4000, 12_000)  # to choose by, between these
+_LEAST_GREEDY_ROWS = 1000  # where memory is short
+_WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
@@ -70,9 +74,17 @@ def learn_activation(
     )
 
 
-def compile_pool(pool: Directions, activation: SharedActivation, spec: FitSpec, source: BlockSource) -> FeatureMap:
-    """The features of directions under a shared activation."""
-    return compile_map(pool, spec.basis.pieces(activation.a[None]), activation.a[None], source.dtype)
+def draw_activations(pool: Directions, basis: Basis, rng: np.random.Generator) -> Array:
+    """An activation for every component to be judged by, (n_components, n_basis): a random walk along the grid.
+
+    Components chosen by these were seen to do as well as those chosen by one activation learned for all.
+    """
+    return np.cumsum(rng.standard_normal((pool.n_components, basis.n_basis)), axis=1)
+
+
+def compile_pool(pool: Directions, a: Array, spec: FitSpec, source: BlockSource) -> FeatureMap:
+    """The features of directions under the activations ``a`` (1 or n_components, n_basis)."""
+    return compile_map(pool, spec.basis.pieces(a), a, source.dtype)
 
 
 def score_pool(
@@ -84,7 +96,7 @@ def score_pool(
     executor: Executor,
 ) -> Leverage:
     """Line 3: ridge leverage scores of the pool under its activation."""
-    feature_map = compile_pool(pool, activation, spec, source)
+    feature_map = compile_pool(pool, activation.a[None], spec, source)
     if spec.leverage_rows is None:
         return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
     return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
@@ -93,27 +105,25 @@ def score_pool(
 def select_pool(
     source: BlockSource,
     pool: Directions,
-    activation: SharedActivation,
+    a: Array,
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
 ) -> Selection:
-    """Instead of lines 3 to 5: greedy selection from the pool's sums over a sample of rows, at least one component."""
-    features = compile_pool(pool, activation, spec, source)
-    if not spec.lazy:
-        equations = sum_equations(source.sample(_GREEDY_ROWS, rng), features, executor)
-        ridge = _GREEDY_RIDGE * equations.mean_square
-        selection = select_greedily(equations, spec.most_components, ridge, spec.intercept)
-    else:
-        row_bytes = features.dtype.itemsize * spec.n_pool
-        n_rows = _POOL_MEMORY // row_bytes
-        if spec.memory is not None:  # the least are planned for
-            n_rows = _LEAST_GREEDY_ROWS + spec.memory // row_bytes
-        n_rows = int(np.clip(n_rows, _LEAST_GREEDY_ROWS, _GREEDY_ROWS))
-        lazy = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
-        ridge = _GREEDY_RIDGE * float(np.mean(lazy.length + lazy.z_mean**2))
-        selection = select_from(lazy, spec.most_components, ridge, spec.intercept)
-    return selection.at_least_one()
+    """Instead of lines 3 to 5: greedy selection by the features of a sample of rows, at least one component.
+
+    They are features under the activations ``a`` (1 or n_components, n_basis).
+    """
+    features = compile_pool(pool, a, spec, source)
+    n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
+    row_bytes = features.dtype.itemsize * spec.n_pool
+    room = (
+        _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes
+    )  # the least are planned
+    n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, room // row_bytes))
+    kept = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
+    ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
+    return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
 
 
 def enough_components(
@@ -128,10 +138,10 @@ def enough_components(
 
     A plain draw is nested, so its first k directions are the draw of width k.
     """
-    sample = problem.proxy.sample(_GREEDY_ROWS, rng)
+    sample = problem.proxy.sample(_WIDTH_ROWS, rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
-    features = compile_pool(pool, activation, spec, sample)
+    features = compile_pool(pool, activation.a[None], spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
@@ -164,26 +174,31 @@ def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.
 
 def _spreads(sample: BlockSource, directions: Directions) -> Array:
     """Standard deviation of every projection w . x over the rows of a sample."""
-    blocks = (sample[i] for i in range(len(sample)))
-    parts = (ColumnMoments.from_rows(b.X @ directions.W + directions.offset, b.weight) for b in blocks)
-    total = next(parts)
-    for part in parts:
-        total += part
-    return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(directions.n_components)
+    blocks = [sample[i] for i in range(len(sample))]
+
+    def of_part(components: slice) -> Array:
+        W, offset = directions.W[:, components], directions.offset[components]
+        parts = (ColumnMoments.from_rows(block.X @ W + offset, block.weight) for block in blocks)
+        total = next(parts)
+        for part in parts:
+            total += part
+        return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(offset.size)
+
+    starts = range(0, directions.n_components, PART)
+    return np.concatenate([of_part(slice(first, first + PART)) for first in starts])
 
 
 def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
     """The features of a sample of rows."""
     blocks = [sample[i] for i in range(len(sample))]
-    ends = np.cumsum([block.n_rows for block in blocks])
-    Z = np.empty((features.n_components, ends[-1]), features.dtype)
-
-    def fill(index: int) -> None:
-        block = blocks[index]
-        made = features.features(block.X, np.empty((features.n_components, block.n_rows), features.dtype))
-        Z[:, ends[index] - block.n_rows : ends[index]] = made
-
-    executor.map(range(len(blocks)), fill)
+    rows = [block.X for block in blocks]
+    X = sp.vstack(rows, "csr") if sp.issparse(rows[0]) else np.concatenate(rows)
     weights = [block.weight for block in blocks if block.weight is not None]
     y = np.concatenate([block.y for block in blocks]).astype(np.float64)
-    return feature_pool(Z, y, np.concatenate(weights) if weights else None, intercept, executor)
+
+    def of_part(components: slice) -> Array:
+        part = features.part(components)
+        return part.features(X, np.empty((part.n_components, X.shape[0]), part.dtype))
+
+    weight = np.concatenate(weights) if weights else None
+    return feature_pool(of_part, features.n_components, y, weight, intercept, executor)

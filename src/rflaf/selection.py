@@ -8,12 +8,16 @@ A pivoted partial Cholesky factorisation of the pool's Gram matrix gives every r
 before, so the whole path costs O(pool_size S^2) and no pass over the rows. The path is nested: the first k
 components are the selection of width k, and its generalised cross-validation error is known at every k.
 
-Only the columns of the Gram matrix that belong to components kept are ever needed. So for a pool too large for its
-matrix, `FeaturePool` keeps the features of a sample of rows and makes a column when it is asked for.
+Only the columns of the Gram matrix that belong to components kept are ever needed. So `FeaturePool` keeps the features
+of a sample of rows and makes columns when they are asked for, several at once, which costs little more than one: those
+of the components that would be next among the ones of largest gain. Where the component of largest gain is not one of
+them, the best that is may take its place if its gain is nearly as large: the weak form of the greedy algorithm, which
+converges at the same rate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,7 +29,9 @@ from .normal_equations import NormalEquations
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
-_PART = 512  # components of a pool that are multiplied at once
+PART = 128  # components of a pool whose features are made and multiplied at once
+_AHEAD, _SHORTLIST = 16, 192  # columns made at once, and components they are guessed among
+_NEARLY = 0.6  # of the largest gain, for which a column that is there is preferred to one that is not
 _ROUNDINGS = 100.0  # of the precision of the sums: likewise
 
 
@@ -91,47 +97,81 @@ class Pool(Protocol):
         """Relative rounding of the means."""
         ...
 
-    def column(self, j: int) -> Array:
-        """Mean products of feature j with all features, (pool_size,)."""
+    @property
+    def ahead(self) -> int:
+        """How many columns are as good as made with the first of them."""
+        ...
+
+    def columns(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with all features, (n_chosen, pool_size)."""
+        ...
+
+    def products(self, chosen: Array) -> Array:
+        """Mean products of the features ``chosen`` with one another, (n_chosen, n_chosen)."""
         ...
 
 
 @dataclass(frozen=True)
 class FeaturePool:
-    """A pool given by features ``Z`` (pool_size, n_rows), centred and weighted so that rows sum to means."""
+    """A pool given by its features, centred and weighted so that rows sum to means: arrays (n_part, n_rows)."""
 
-    Z: Array
+    parts: Sequence[Array]
     c: Array
     y_square: Array
     z_mean: Array
+    length: Array
     count: float
     executor: Executor
 
     @property
     def precision(self) -> float:
-        return float(np.finfo(self.Z.dtype).eps)
+        return float(np.finfo(self.parts[0].dtype).eps)
 
     @property
-    def length(self) -> Array:
-        return np.einsum("jr,jr->j", self.Z, self.Z, dtype=np.float64)
+    def ahead(self) -> int:
+        return _AHEAD
 
-    def column(self, j: int) -> Array:
-        parts = [slice(first, first + _PART) for first in range(0, len(self.Z), _PART)]
-        return np.concatenate(self.executor.map(parts, lambda part: self.Z[part] @ self.Z[j])).astype(np.float64)
+    def columns(self, chosen: Array) -> Array:
+        z = self._features(chosen)
+        return np.hstack(self.executor.map(self.parts, lambda part: z @ part.T)).astype(np.float64)
+
+    def products(self, chosen: Array) -> Array:
+        z = self._features(chosen)
+        return (z @ z.T).astype(np.float64)
+
+    def _features(self, chosen: Array) -> Array:
+        return np.stack([self.parts[j // PART][j % PART] for j in chosen])
 
 
-def feature_pool(Z: Array, y: Array, weight: Array | None, intercept: bool, executor: Executor) -> FeaturePool:
-    """The pool of features ``Z`` (pool_size, n_rows), which is overwritten, and targets ``y`` (n_rows, n_outputs)."""
+def feature_pool(
+    features: Callable[[slice], Array],
+    pool_size: int,
+    y: Array,
+    weight: Array | None,
+    intercept: bool,
+    executor: Executor,
+) -> FeaturePool:
+    """The pool of features and targets ``y`` (n_rows, n_outputs).
+
+    ``features`` makes those of a part of the components, (n_part, n_rows), which is overwritten.
+    """
     w = np.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
     share = w / w.sum()
-    z_mean = (Z @ share.astype(Z.dtype)).astype(np.float64) if intercept else np.zeros(Z.shape[0])
-    y = y - share @ y if intercept else y
     root = np.sqrt(share)
-    Z -= z_mean[:, None].astype(Z.dtype)
-    Z *= root.astype(Z.dtype)
-    c = (Z @ (root[:, None] * y).astype(Z.dtype)).astype(np.float64)
+    y = y - share @ y if intercept else y
+
+    def one(first: int) -> tuple[Array, Array, Array, Array]:
+        Z = features(slice(first, min(first + PART, pool_size)))
+        z_mean = Z @ share.astype(Z.dtype) if intercept else np.zeros(len(Z), Z.dtype)
+        Z -= z_mean[:, None]
+        Z *= root.astype(Z.dtype)
+        return Z, Z @ (root[:, None] * y).astype(Z.dtype), z_mean, np.einsum("jr,jr->j", Z, Z)
+
+    parts, *sums = zip(*executor.map(range(0, pool_size, PART), one), strict=True)
+    c, z_mean, length = (np.concatenate(part).astype(np.float64) for part in sums)
     whole = bool(np.all(w == np.floor(w)))  # weights are counts of repeated rows
-    return FeaturePool(Z, c, share @ y**2, z_mean, float(w.sum() if whole else np.count_nonzero(w)), executor)
+    count = float(w.sum() if whole else np.count_nonzero(w))
+    return FeaturePool(parts, c, share @ y**2, z_mean, length, count, executor)
 
 
 def select_greedily(
@@ -155,6 +195,7 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
     left, residual = length.copy(), pool.c.copy()
     factor = np.zeros((pool_size, min(n_components, pool_size)))
     order: list[int] = []
+    ready: dict[int, Array] = {}
     errors = [float(pool.y_square.sum())]
     for k in range(factor.shape[1]):
         usable = left > least
@@ -163,7 +204,13 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
             break
         gain = np.where(usable, np.sum(residual**2, axis=1) / np.where(usable, left, 1.0), -1.0)
         j = int(np.argmax(gain))
-        column = pool.column(j) - factor[:, :k] @ factor[j, :k]
+        nearly = max(ready, key=lambda i: gain[i], default=j)
+        if gain[nearly] >= _NEARLY * gain[j]:
+            j = nearly
+        if j not in ready:
+            likely = _likely(pool, factor[:, :k], left, residual, gain, min(pool.ahead, factor.shape[1] - k))
+            ready = dict(zip(likely.tolist(), pool.columns(likely), strict=True))
+        column = ready.pop(j) - factor[:, :k] @ factor[j, :k]
         column[j] += ridge
         column /= np.sqrt(left[j])
         factor[:, k] = column
@@ -172,6 +219,49 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
         order.append(j)
         errors.append(max(errors[-1] - float(gain[j]), 0.0))
     return Selection(np.array(order, dtype=np.intp), np.array(errors), _gcv(np.array(errors), pool.count, intercept))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shortlist:
+    """Components that stand out, given by their products off the span of those kept: a pool of its own."""
+
+    G: Array
+    c: Array
+    precision: float
+    count: float
+
+    @property
+    def y_square(self) -> Array:
+        return np.zeros(self.c.shape[1])
+
+    @property
+    def z_mean(self) -> Array:
+        return np.zeros(len(self.c))
+
+    @property
+    def length(self) -> Array:
+        return np.diagonal(self.G)
+
+    @property
+    def ahead(self) -> int:
+        return 1
+
+    def columns(self, chosen: Array) -> Array:
+        return np.asarray(self.G[chosen])
+
+    def products(self, chosen: Array) -> Array:
+        return np.asarray(self.G[np.ix_(chosen, chosen)])
+
+
+def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array, n_ahead: int) -> Array:
+    """The component of largest gain, and those that would come next if the others near it were the whole pool."""
+    near = np.argsort(-gain, kind="stable")[: _SHORTLIST if n_ahead > 1 else 1]
+    if near.size == 1:
+        return near
+    G = pool.products(near) - factor[near] @ factor[near].T
+    np.fill_diagonal(G, left[near])
+    order = select_from(_Shortlist(G, residual[near], pool.precision, pool.count), n_ahead).order
+    return near[order]
 
 
 @dataclass(frozen=True, slots=True)

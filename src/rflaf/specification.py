@@ -10,8 +10,7 @@ from .losses import Loss, Squared
 from .spectral import Density, Gaussian
 
 _LARGEST_POOL = 5000
-_GREEDY_POOL = 3000
-_LARGEST_GRAM_POOL, _LAZY_SHARE = 6000, 20
+_GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
 _LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
@@ -33,7 +32,7 @@ class FitSpec:
     per_component : one activation a component, instead of one shared by all
     n_shapes : shapes the activations of the components are mixtures of; None for any
     pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
-        sampling, and for 3000 or twice S under greedy selection
+        sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
     loss : what the model is fitted for
     basis, density : where the activation lives, and p(w)
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
@@ -82,17 +81,9 @@ class FitSpec:
         if self.pool_size is not None:
             return self.pool_size
         if self.sampling == "greedy":
-            return max(_GREEDY_POOL, 2 * self.most_components)
+            wide = min(_GREEDY_SHARE * (self.n_components or 0), _LARGEST_GREEDY_POOL)
+            return max(_GREEDY_POOL, wide, 2 * self.most_components)
         return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
-
-    @property
-    def lazy(self) -> bool:
-        """Whether greedy selection keeps the features of a sample instead of the pool's Gram matrix.
-
-        That takes less memory for a large pool and less time where few components are kept.
-        """
-        large = self.n_pool > _LARGEST_GRAM_POOL or _LAZY_SHARE * self.most_components < self.n_pool
-        return self.sampling == "greedy" and large
 
     @property
     def most_components(self) -> int:

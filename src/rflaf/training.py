@@ -30,7 +30,7 @@ from .members import train as train_members
 from .model import Activation, RandomFeatureModel
 from .normal_equations import Remedy
 from .outcomes import StopReason
-from .pools import draw_pool, enough_components, learn_activation, score_pool, select_pool
+from .pools import draw_activations, draw_pool, enough_components, learn_activation, score_pool, select_pool
 from .problem import Problem, in_units, measure_finite, state_problem
 from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers, Plan, Trial, hold_out, settle
 from .refine import Shape
@@ -168,9 +168,13 @@ def _keep_by_leverage(
 def _keep_greedily(
     problem: Problem, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
 ) -> _Kept:
-    """Instead of lines 3 to 5: the components that lower the error most, one after the other."""
-    approximate = learn_activation(problem, pool, spec, rng, executor)
-    selection = select_pool(problem.proxy, pool, approximate, spec, rng, executor)
+    """Instead of lines 3 to 5: the components that lower the error most, one after the other.
+
+    Where each is to have an activation of its own, each is judged by one drawn for it.
+    """
+    approximate = None if spec.per_component else learn_activation(problem, pool, spec, rng, executor)
+    a = draw_activations(pool, spec.basis, rng) if approximate is None else approximate.a[None]
+    selection = select_pool(problem.proxy, pool, a, spec, rng, executor)
     width = selection.best_width(spec.tolerance) if spec.n_components is None else selection.order.size
     _log.info("greedy: %d components of %d kept", width, spec.n_pool)
     return _Kept(pool.take(selection.order[:width]), approximate, selection=selection)
