@@ -422,6 +422,44 @@ def test_a_row_predicts_the_same_alone_and_in_company(dtype, n_outputs):
     np.testing.assert_array_equal(alone, together)
 
 
+# Predicting rows of zeros
+
+
+zero_patterns = st.sampled_from([0.0, 0.02, 0.1, 0.4, 0.6, 1.0])  # shares of inputs that are not zero
+
+
+def with_zeros(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Entries kept one by one, and whole columns at twice the share; a zero may have either sign."""
+    kept = (rng.random(X.shape) < share) | (rng.random(X.shape[1]) < 2 * share - 1)
+    return np.where(kept, X, rng.choice([-0.0, 0.0], X.shape)).astype(X.dtype)
+
+
+@quick
+@given(dtypes, st.integers(1, 40), st.integers(1, 12), st.integers(1, 60), st.integers(1, 3), zero_patterns, seeds)
+def test_prediction_of_rows_with_zeros_is_exact(dtype, n_features, n_components, n_rows, n_outputs, share, seed):
+    model = exact_model(n_features, n_components, n_components, 12, n_outputs, dtype, seed)
+    X = with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, np.random.default_rng(seed))
+    np.testing.assert_array_equal(predict(*model, X), predict_reference(*model, X))
+
+
+@quick
+@given(dtypes, st.integers(1, 40), st.integers(2, 60), zero_patterns, seeds)
+def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_features, n_rows, share, seed):
+    """Whichever inputs a tile leaves out, and however rows are cut into tiles."""
+    rng = np.random.default_rng(seed)
+    W, offset = rng.standard_normal((n_features, 6)).astype(dtype), rng.uniform(0, 9, 6).astype(dtype)
+    feature_map = FeatureMap(W, offset, spline_table(6, 9, dtype, rng))
+    v, intercept = rng.standard_normal((6, 1)).astype(dtype), np.ones(1, dtype)
+    X = with_zeros(rng.standard_normal((n_rows, n_features)).astype(dtype), share, rng)
+    X[rng.integers(n_rows)] = rng.standard_normal(n_features)
+    together = predict(feature_map, v, intercept, X)
+    alone = np.concatenate([predict(feature_map, v, intercept, X[i : i + 1]) for i in range(n_rows)])
+    np.testing.assert_array_equal(alone, together)
+    order = rng.permutation(n_rows)
+    np.testing.assert_array_equal(predict(feature_map, v, intercept, X[order]), together[order])
+    np.testing.assert_array_equal(predict(feature_map, v, intercept, np.asfortranarray(X)), together)
+
+
 # Inputs that are no numbers
 
 
