@@ -34,7 +34,9 @@ from rflaf.features import (
 )
 from rflaf.spectral import Directions
 
-KERNELS = (_kernels.activate, _kernels.scatter, _kernels.contract, _kernels.predict, _kernels.expand)
+KERNELS = (
+    _kernels.activate, _kernels.scatter, _kernels.contract, _kernels.project, _kernels.predict, _kernels.expand,
+)  # fmt: skip
 N_ROWS = (1, 3, 7, 8, 9, 31, 2048)  # below, at and above one vector, and a whole block
 N_CELLS = (1, 2, 3, 16, 1201)
 FAR = (-1e9, -3e4, 3e4, 1e9, -np.inf, np.inf)
@@ -458,6 +460,36 @@ def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_
     order = rng.permutation(n_rows)
     np.testing.assert_array_equal(predict(feature_map, v, intercept, X[order]), together[order])
     np.testing.assert_array_equal(predict(feature_map, v, intercept, np.asfortranarray(X)), together)
+
+
+@quick
+@given(dtypes, st.integers(1, 30), st.integers(1, 12), st.integers(1, 200), zero_patterns, seeds)
+def test_projections_of_rows_with_zeros_are_exact(dtype, n_features, n_components, n_rows, share, seed):
+    """Whether their zeros are worth leaving out or not, and in an array that is part of a larger one."""
+    rng = np.random.default_rng(seed)
+    feature_map = exact_map(n_features, n_components, 1, 12, dtype, rng)
+    X = with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, rng)
+    out = np.full((n_components + 2, n_rows), np.nan, dtype)
+    feature_map.cells(X, out[1:-1])
+    np.testing.assert_array_equal(out[1:-1], feature_map.W.T @ X.T + feature_map.offset[:, None])
+    assert np.isnan(out[[0, -1]]).all()
+
+
+@each_dtype
+def test_zeros_are_left_out_of_projections_where_neighbours_share_them(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    feature_map = exact_map(40, 5, 1, 12, dtype, rng)
+    indicators = np.eye(40, dtype=dtype)[rng.integers(0, 12, 200)]
+    scattered = whole_numbers(200, 40, dtype) * (rng.random((200, 40)) < 0.3)
+    taken = []
+    monkeypatch.setattr(_kernels, "project", lambda x, w, bias, out: taken.append(x.shape))
+    for X, zeros in ((indicators, True), (scattered.astype(dtype), False), (indicators[:5], False)):
+        taken.clear()
+        feature_map.cells(X, np.empty((5, len(X)), dtype))
+        assert bool(taken) == zeros
+    moved = replace(feature_map, centre=np.full(40, 0.5, dtype))  # zeros are not where they were
+    moved.cells(indicators, np.empty((5, 200), dtype))
+    assert not taken
 
 
 # Inputs that are no numbers

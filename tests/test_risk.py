@@ -560,7 +560,7 @@ def test_the_ridge_on_the_row_space_is_that_of_all_features(loss):
         risk, base = risk_of(Z, y, loss), base_of(loss, y)
         ridges = ridge_grid(risk, base)
         fewer, _ = on_row_space(risk)
-        one, other = (choose_ridge(problem, source_of(Z, y), ridges, base, 200) for problem in (fewer, risk))
+        one, other = (choose_ridge(problem, source_of(Z, y), ridges, base, 200).ridge for problem in (fewer, risk))
         assert one == other
 
 
@@ -755,7 +755,7 @@ def test_a_start_without_any_curvature_is_left(loss):
 def chosen_ridge(Z, y, loss, weight=None, block_rows=50, source_X=None) -> float:
     risk, base = risk_of(Z, y, loss, weight, block_rows=block_rows), base_of(loss, y, weight)
     source = source_of(Z if source_X is None else source_X, y, weight, block_rows)
-    return choose_ridge(risk, source, ridge_grid(risk, base), base, 100)
+    return choose_ridge(risk, source, ridge_grid(risk, base), base, 100).ridge
 
 
 def stiffest(Z, y, loss) -> float:
@@ -780,7 +780,7 @@ def test_the_ridge_is_one_of_the_grid(loss):
     ridge = chosen_ridge(Z, y, loss)
     assert ridge in ridge_grid(risk_of(Z, y, loss), base_of(loss, y))
     given = np.array([3.0, 0.3, 0.03])
-    assert choose_ridge(risk_of(Z, y, loss), source_of(Z, y), given, base_of(loss, y), 100) in given
+    assert choose_ridge(risk_of(Z, y, loss), source_of(Z, y), given, base_of(loss, y), 100).ridge in given
 
 
 @each([Squared(), Logistic(), Softmax(), Poisson(), SquaredHinge()])
@@ -832,7 +832,57 @@ def test_sparse_rows_have_the_ridge_of_dense_ones():
     assert chosen_ridge(Z, y, Logistic(), source_X=sp.csr_array(Z)) == dense
     sparse = risk_of(sp.csr_array(Z), y, Logistic(), memory=1)
     base = base_of(Logistic(), y)
-    assert choose_ridge(sparse, source_of(sp.csr_array(Z), y), ridge_grid(sparse, base), base, 100) == dense
+    assert choose_ridge(sparse, source_of(sp.csr_array(Z), y), ridge_grid(sparse, base), base, 100).ridge == dense
+
+
+@each_weighting
+@each([Logistic(), Softmax(), Poisson()])
+def test_many_rows_are_searched_in_single_precision_where_there_is_room(loss, weighted, monkeypatch):
+    """The choice is that of double precision, and the solution from there that from nothing."""
+    monkeypatch.setattr(risk_module, "_MANY_ROWS", 1000)
+    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+    Z = some_features(2500, 12)
+    y, weight = some_targets(loss, Z), some_weights(2500, weighted)
+    risk, base, source = (
+        risk_of(Z, y, loss, weight, block_rows=512),
+        base_of(loss, y, weight),
+        source_of(Z, y, weight, 512),
+    )
+    single, double = (
+        choose_ridge(risk, source, ridge_grid(risk, base), base, 100, memory) for memory in (None, Z.nbytes)
+    )
+    assert single.whitening[1].system.precision > 1e-8 > double.whitening[1].system.precision
+    assert single.ridge == double.ridge
+    np.testing.assert_allclose(single.start[0], double.start[0], atol=1e-3 * np.abs(double.start[0]).max())
+    from_nothing = minimise_risk(risk, single.ridge, base, 1e-8, 500)
+    for choice in (single, double):
+        there = minimise_risk(risk, choice.ridge, base, 1e-8, 500, choice.start, choice.whitening)
+        np.testing.assert_allclose(there.v, from_nothing.v, atol=1e-5 * np.abs(from_nothing.v).max())
+        assert there.n_passes < from_nothing.n_passes
+
+
+@each([Pinball(0.5, 0.1), Huber(0.5)])
+def test_a_loss_of_straight_pieces_is_searched_in_the_precision_of_its_rows(loss, monkeypatch):
+    monkeypatch.setattr(risk_module, "_MANY_ROWS", 1000)
+    Z = some_features(1200, 3)
+    y = some_targets(loss, Z)
+    risk, base = risk_of(Z, y, loss), base_of(loss, y)
+    choice = choose_ridge(risk, source_of(Z, y), ridge_grid(risk, base)[:4], base, 100)
+    assert choice.whitening[1].system.precision < 1e-8
+
+
+@each_weighting
+@each_intercept
+@each([Logistic(), Softmax(), Huber(0.5)])
+def test_hessians_in_single_precision_are_those_in_double(loss, intercept, weighted):
+    Z = some_features()
+    y = some_targets(loss, Z)
+    risk = risk_of(Z, y, loss, some_weights(120, weighted), intercept)
+    rng = np.random.default_rng(0)
+    V, b = rng.standard_normal((5, y.shape[1])), rng.standard_normal(y.shape[1])
+    single, double = (risk.hessians(V, b, dtype) for dtype in (np.float32, np.float64))
+    assert single.dtype == double.dtype == np.float64
+    np.testing.assert_allclose(single, double, atol=1e-5 * np.abs(double).max())
 
 
 @settings(max_examples=8)
@@ -1120,6 +1170,18 @@ def test_polishing_is_the_same_for_any_blocks_and_for_repeated_rows(loss):
     first, *others = (polish(loss, rows, an_activation(), 1e-2, max_iter=3).trace for rows in (*weighted, repeated))
     for trace in others:
         np.testing.assert_allclose(trace, first, rtol=1e-4)
+
+
+@each([Logistic(), Softmax(), Poisson()])
+def test_polishing_many_rows_in_single_precision_comes_to_the_same(loss, monkeypatch):
+    source = shared_source(loss, 400)
+    double = polish(loss, source, an_activation(), 1e-2)
+    monkeypatch.setattr(bilinear, "_MANY_ROWS", 300)
+    assert bilinear.search_dtype(source, loss) == np.float32
+    assert bilinear.search_dtype(source, Pinball(0.5, 0.1)) == np.float64
+    single = polish(loss, source, an_activation(), 1e-2)
+    np.testing.assert_allclose(single.trace[[0, -1]], double.trace[[0, -1]], rtol=1e-3)
+    np.testing.assert_allclose(single.a, double.a, atol=0.02 * np.abs(double.a).max())
 
 
 @each([Huber(0.7), Poisson()])

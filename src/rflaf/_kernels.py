@@ -27,13 +27,32 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ._vectors import I64, LANES, address, cell, clip, cubic, load, multiply_add, shifted, splat, split_powers, store
+from ._vectors import (
+    I64,
+    LANES,
+    address,
+    cell,
+    clip,
+    cubic,
+    lanes,
+    load,
+    multiply_add,
+    shifted,
+    splat,
+    split_powers,
+    store,
+)
 from ._vectors import jit as _jit
 
 TILE_COMPONENTS = 4  # components a register tile
 _TILE_VECTORS = 3  # row vectors a register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
 _FLUSH = 1 << 14  # entries scattered in the block's own precision before they join the float64 sums
+
+
+def tile_rows(dtype: Any) -> int:
+    """Rows of a register tile, whose common zeros are left out."""
+    return _TILE_VECTORS * lanes(dtype)
 
 
 # --- intrinsics --------------------------------------------------------------------------------------------
@@ -281,6 +300,26 @@ def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
         for k in range(depth):
             packed[k, r] = x[start + r, kept[k]]
     return depth
+
+
+@_jit
+def project(x: Any, w: Any, bias: Any, out: Any) -> None:
+    """``out[m, i] = x[i] . w_m + bias[m]`` for rows of which many inputs are zero, packed as in `predict`.
+
+    Shapes (n, d), (P/4, d, 4), (P,), (S, n), where P is S padded to a multiple of four.
+    """
+    n_features, (n_components, n_rows) = x.shape[1], out.shape
+    tile = _TILE_VECTORS * (32 // x.itemsize)
+    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
+    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
+    for i in range(0, n_rows, tile):
+        last = min(tile, n_rows - i)
+        depth = _pack_rows(x, i, last, packed, kept)
+        for j in range(0, n_components, TILE_COMPONENTS):
+            _project(packed, kept, depth, w, j * n_features, bias, j, u)
+            for c in range(min(TILE_COMPONENTS, n_components - j)):
+                for r in range(last):
+                    out[j + c, i + r] = u[c, r]
 
 
 @_jit

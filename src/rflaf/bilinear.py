@@ -47,6 +47,7 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
 _POLISH_BLOCK = 8192  # rows, as there are few components
+_MANY_ROWS = 4000  # whose noise is far above the rounding of single precision
 _INNER_TOLERANCE, _INNER_STEPS = 1e-3, 500  # of the risk over v, under other losses
 
 
@@ -124,16 +125,25 @@ class SharedProblem:
 
     @classmethod
     def from_source(
-        cls, source: BlockSource, directions: Directions, pieces: Pieces, intercept: bool, executor: Executor
+        cls,
+        source: BlockSource,
+        directions: Directions,
+        pieces: Pieces,
+        intercept: bool,
+        executor: Executor,
+        dtype: Any = None,
     ) -> SharedProblem:
+        """``dtype`` is what the projections are kept in, that of the rows unless given."""
         n_components, n_basis = directions.n_components, pieces.coefficients.shape[1]
         to_cells = compile_map(directions, pieces, np.zeros((1, n_basis)), source.dtype)
+        dtype = source.dtype if dtype is None else dtype
 
         def project(index: int) -> ProjectedBlock:
             block = source[index]
             u = to_cells.cells(block.X, np.empty((n_components, block.n_rows), source.dtype))
-            design = np.empty((n_components + 1 + source.n_outputs, block.n_rows), source.dtype)
-            return ProjectedBlock(u, block.y, block.weight, design)
+            design = np.empty((n_components + 1 + source.n_outputs, block.n_rows), dtype)
+            weight = None if block.weight is None else block.weight.astype(dtype, copy=False)
+            return ProjectedBlock(u.astype(dtype, copy=False), block.y.astype(dtype, copy=False), weight, design)
 
         blocks = executor.map(range(len(source)), project)
         return cls(blocks, pieces, directions.importance, intercept, executor)
@@ -254,6 +264,14 @@ class SharedRisk:
         return problem.pieces.table_transposed(moments)[0] / weight
 
 
+def search_dtype(source: BlockSource, loss: Loss) -> np.dtype[Any]:
+    """What to search an activation under a loss in: single precision where the noise of many rows hides its rounding.
+
+    A loss of straight pieces shows even that.
+    """
+    return np.dtype(np.float32) if source.n_samples > _MANY_ROWS and not loss.straight else source.dtype
+
+
 def polish_shared_activation(
     source: BlockSource,
     directions: Directions,
@@ -273,7 +291,8 @@ def polish_shared_activation(
     """
     few = _first(directions, search.polish_components)
     sample = source.sample(search.polish_rows, rng).with_rows(_POLISH_BLOCK)
-    problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor)
+    dtype = search_dtype(source, loss)
+    problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor, dtype)
     risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
     first, _ = risk.evaluate(activation.a)
     floor = np.finfo(float).eps * first
@@ -301,11 +320,13 @@ def learn_shared_activation(
     rng: np.random.Generator,
     executor: Executor,
     start: Array | None = None,
+    dtype: Any = None,
 ) -> SharedActivation:
     """Learn one activation for all components from a sample of rows and, where there are many, of components.
 
     ``alpha`` is the ridge for one component, None to choose it by generalised cross-validation. The search begins at
-    ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample.
+    ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample. Projections
+    are kept in ``dtype``, that of the rows unless given.
     """
     pieces = basis.pieces()
     sample = source.sample(search.n_rows, rng).with_rows(MOST_ROWS)  # a search amplifies what blocks do to last bits
@@ -315,7 +336,8 @@ def learn_shared_activation(
         name, a = _best_start(small, few, basis, alpha, intercept, search, executor)
     else:
         name, a = "given", start
-    problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
+    most = _first(directions, search.n_components)
+    problem = SharedProblem.from_source(sample, most, pieces, intercept, executor, dtype)
     here = _appraise(problem, a, alpha)
     trace: list[float] = []
     for _ in range(_MOST_DESCENTS):

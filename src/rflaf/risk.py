@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,7 @@ _FAR_BEYOND, _BEYOND = 1e-8, 1e-3
 _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
+_MANY_ROWS = 4000  # whose noise is far above the rounding of single precision
 _ROWS_FOR_ONE_FOLD = 2000  # with more rows than that one fold is enough to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
 
@@ -228,7 +230,7 @@ class Risk:
 
         of_loss = self.loss
 
-        def one(block: Block) -> _Totals:
+        def one(block: Block, scratch: Scratch) -> _Totals:
             z, y, weight = block.X, block.y, block.weight
             f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
             loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
@@ -242,10 +244,10 @@ class Risk:
             total += _Totals(value, slope[:-1], slope[-1])
         return total
 
-    def _sum(self, of_block: Callable[[Block], Any]) -> Any:
+    def _sum(self, of_block: Callable[[Block, Scratch], Any]) -> Any:
         """Over all blocks; what is sent to them is the function and how they are made, not the problem."""
         make = self.rows.make
-        return self.executor.reduce(self.rows.items, lambda item, scratch: of_block(make(item, scratch)))
+        return self.executor.reduce(self.rows.items, lambda item, scratch: of_block(make(item, scratch), scratch))
 
     def at_constant(self, base: Array) -> tuple[float, Array, Array, float]:
         """Value, derivatives in V and b, and mean curvature of the constant answer ``base``; found once."""
@@ -267,7 +269,7 @@ class Risk:
 
         loss = self.loss
 
-        def one(block: Block) -> Array:
+        def one(block: Block, scratch: Scratch) -> Array:
             z, y, weight = block.X, block.y, block.weight
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             w = np.ones_like(curved) if weight is None else weight
@@ -281,12 +283,12 @@ class Risk:
 
         loss = self.loss
 
-        def one(block: Block) -> NormalEquations:
+        def one(block: Block, scratch: Scratch) -> NormalEquations:
             z, y = block.X, block.y
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             curved = np.maximum(curved, _LEAST_SHARE * curved.mean()) if curved.any() else np.ones_like(curved)
             weight = (curved if block.weight is None else curved * block.weight).astype(z.dtype)
-            design = np.empty((z.shape[0] + 2, z.shape[1]), z.dtype)
+            design = scratch.array("weighted", (z.shape[0] + 2, z.shape[1]), z.dtype)
             design[:-2] = z
             complete_design(design, np.zeros((z.shape[1], 1), z.dtype), weight)
             return NormalEquations.from_design(design, 1, weight)
@@ -297,22 +299,34 @@ class Risk:
         curvature = equations.weight / self.weight
         return curvature, equations.system(self.intercept).factor(2 * ridge / curvature)
 
-    def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
-        """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
+    def hessians(self, V: Array, b: Array, dtype: Any = np.float64) -> Array:
+        """Second derivatives of the summed loss in V and b, one matrix an output, those of rows before with them.
+
+        (n_outputs, n_components + 1, n_components + 1); products are summed in ``dtype`` within a block.
+        """
         m, loss = V.shape[0], self.loss
 
-        def one(block: Block) -> Array:
+        def one(block: Block, scratch: Scratch) -> Array:
             z, y, weight = block.X, block.y, block.weight
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y)
-            w = curved if weight is None else curved * weight[:, None]
-            design = np.vstack([z, np.ones((1, z.shape[1]), z.dtype)]).astype(np.float64)
-            return np.stack([(design * column) @ design.T for column in w.T])
+            root = np.sqrt(curved if weight is None else curved * weight[:, None]).T.astype(dtype)
+            design = scratch.array("weighted", (m + 1, z.shape[1]), dtype)
+            A = np.empty((root.shape[0], m + 1, m + 1))
+            for o, column in enumerate(root):
+                np.multiply(z, column, out=design[:m])
+                design[m] = column
+                A[o] = design @ design.T
+            return A
 
         A: Array = self._sum(one)
         if not self.intercept:
             A[:, m], A[:, :, m] = 0, 0
+        return A if self.memory is None else A + self.memory.A
+
+    def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
+        """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
         slope = np.vstack([-2 * self.weight * ridge * V, np.zeros_like(b)])
-        return Memory(A if self.memory is None else A + self.memory.A, np.vstack([V, b]), slope, self.weight)
+        return Memory(self.hessians(V, b), np.vstack([V, b]), slope, self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,7 +398,8 @@ class _Whitened:
     def newton_step(self, x: Array, slope: Array) -> Array:
         """Minus the inverse Hessian times ``slope``, for one output: the features' products weighted by curvature."""
         V, b = self.unpack(x)
-        past = self.risk.curvature(V, b).A[0] / self.risk.weight
+        single = self.risk.system.precision >= np.finfo(np.float32).eps
+        past = self.risk.hessians(V, b, np.float32 if single else np.float64)[0] / self.risk.weight
         m, z_mean = V.shape[0], self.factor.system.z_mean
         to_centred = np.eye(m + 1)
         to_centred[m, :m] = -z_mean  # b = centred - z_mean V
@@ -453,7 +468,7 @@ def minimise_risk(
         return max(tol * float(np.linalg.norm(problem.whitened(*slopes))), rounding * min(1.0, abs(value)))
 
     x, reason = problem.pack(*(start or nothing)), StopReason.ITERATIONS
-    if n_outputs == 1 and m <= _NEWTON_FEATURES and risk.loss.curved_everywhere:
+    if _by_newton(risk):
         x, reason = _newton(problem, x, limit(), min(max_iter, _NEWTON_STEPS))
     left = max_iter
     while reason is StopReason.ITERATIONS and left > 0:
@@ -468,6 +483,11 @@ def minimise_risk(
     first = float(np.linalg.norm(problem.whitened(*slopes)))
     relative = float(np.linalg.norm(last)) / first if first > 0 else 0.0
     return RiskSolution(V, b, ridge, value, relative, problem.n_passes, reason, problem.factor)
+
+
+def _by_newton(risk: Risk) -> bool:
+    """Whether a Newton step costs hardly more than a pass."""
+    return risk.n_outputs == 1 and risk.system.G.shape[0] <= _NEWTON_FEATURES and risk.loss.curved_everywhere
 
 
 def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
@@ -547,21 +567,34 @@ def ridge_grid(risk: Risk, base: Array) -> Array:
     return risk.system.ridges()[::-1] * curvature / 2
 
 
-def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int) -> float:
+@dataclass(frozen=True, slots=True)
+class RidgeChoice:
+    """A ridge; (V, b) where it was judged, and the coordinates round there, None where Newton's method needs none."""
+
+    ridge: float
+    start: tuple[Array, Array] | None = None
+    whitening: Whitening | None = None
+
+
+def choose_ridge(
+    risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int, memory: int | None = None
+) -> RidgeChoice:
     """The ridge of lowest loss on rows held out, among ``ridges``, in falling order.
 
-    ``source`` are the rows of the problem.
-
-    Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
-    in turn. Each solution is the start of the next.
+    ``source`` are the rows of the problem. Rows are held out by what they contain (see `rflaf.folds`): a fifth of them
+    where there are many, else every fifth in turn. Each solution is the start of the next. Features that are kept are
+    copied in single precision to be searched on, where they are of many rows and ``memory`` bytes hold both.
     """
     folds, weights = _fold_weights(risk, source)
-    parts = [_split(risk, folds, weights, fold) for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
-    parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
+    used = [fold for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
+    used = used[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else used
+    split = _split_in_single if _searched_in_single(risk, source, memory) else _split
+    parts = [split(risk, folds, weights, fold) for fold in used]
     if not parts:
-        return float(ridges[0])
+        return RidgeChoice(float(ridges[0]))
     tol = tolerance(risk, _PATH_TOLERANCE)
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
+    first: dict[int, tuple[Array, Array]] = {}
 
     def loss_at(i: int) -> float:
         ridge, loss = float(ridges[i]), 0.0
@@ -569,10 +602,13 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
         for part, (kept, held_out) in enumerate(parts):
             solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[part], whitening)
             starts[part] = solution.v, solution.intercept
+            first.setdefault(i, (solution.v, solution.intercept))
             loss += held_out.totals(solution.v, solution.intercept).loss
         return loss
 
-    return float(ridges[walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])])
+    chosen = walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])
+    ridge, start = float(ridges[chosen]), first[chosen]
+    return RidgeChoice(ridge, start, None if _by_newton(risk) else parts[0][0].whiten_at(*start, ridge))
 
 
 def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
@@ -592,4 +628,30 @@ def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: 
     return (
         replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
         replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
+    )
+
+
+def _searched_in_single(risk: Risk, source: BlockSource, memory: int | None) -> bool:
+    """Whether the noise of the rows hides the rounding of single precision, and a copy of the features finds room."""
+    size = source.n_samples * risk.system.G.shape[0] * np.dtype(np.float64).itemsize
+    room = 1.5 * size <= (_KEPT_MEMORY if memory is None else memory)
+    return room and isinstance(risk.rows, KeptRows) and risk.system.count > _MANY_ROWS and not risk.loss.straight
+
+
+def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
+    """As `_split`, for features that are kept: either part is a copy in single precision."""
+
+    def copied(pair: Any) -> list[Block]:
+        block, (folds, _) = pair
+        z, weight = block.X.astype(np.float32, copy=False), block.weight
+        parts = (np.flatnonzero((folds == fold) == held_out) for held_out in (False, True))
+        return [Block(z[:, part], block.y[part], None if weight is None else weight[part]) for part in parts]
+
+    both = risk.executor.map(Pairs(risk.rows.items, folds), copied)
+    kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part))) for part in (0, 1))
+    system = replace(risk.system, precision=float(np.finfo(np.float32).eps))
+    out = float(weights[fold])
+    return (
+        replace(risk, rows=kept, system=system, weight=float(weights.sum()) - out),
+        replace(risk, rows=held_out, system=system, weight=out),
     )
