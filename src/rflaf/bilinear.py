@@ -290,7 +290,7 @@ def polish_shared_activation(
     On a sample of rows and components, as in `learn_shared_activation`. ``alpha`` is the ridge for one component.
     """
     few = _first(directions, search.polish_components)
-    sample = source.sample(search.polish_rows, rng).with_rows(_POLISH_BLOCK)
+    sample = _evenly(source.sample(search.polish_rows, rng), _POLISH_BLOCK)
     dtype = search_dtype(source, loss)
     problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor, dtype)
     risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
@@ -329,11 +329,11 @@ def learn_shared_activation(
     are kept in ``dtype``, that of the rows unless given.
     """
     pieces = basis.pieces()
-    sample = source.sample(search.n_rows, rng).with_rows(MOST_ROWS)  # a search amplifies what blocks do to last bits
+    sample = _evenly(source.sample(search.n_rows, rng), MOST_ROWS)  # a search amplifies what blocks do to last bits
     small = sample.sample(search.start_rows, rng)
     few = _first(directions, search.start_components)
     if start is None:
-        name, a = _best_start(small, few, basis, alpha, intercept, search, executor)
+        name, a = _best_start(small, few, basis, alpha, intercept, search, executor, dtype)
     else:
         name, a = "given", start
     most = _first(directions, search.n_components)
@@ -435,11 +435,12 @@ def _best_start(
     intercept: bool,
     search: Search,
     executor: Executor,
+    dtype: Any,
 ) -> tuple[str, Array]:
     """A few steps from every shape on a small sample, one shape a worker; the lowest cross-validation wins."""
 
     def descend(name: str) -> tuple[float, str, Array]:
-        problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1))
+        problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1), dtype)
         start = _appraise(problem, fit_function(basis, STARTS[name]), alpha)
         a, _, _ = _descend(problem, start, search.start_steps, search.tol)
         criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([start.ridge]))
@@ -447,6 +448,12 @@ def _best_start(
 
     _, name, a = min(executor.map(list(STARTS), descend), key=lambda outcome: outcome[0])
     return name, a
+
+
+def _evenly(source: BlockSource, most: int) -> BlockSource:
+    """Rows in an even number of equal blocks of at most ``most`` rows, so that two workers finish together."""
+    n_blocks = 2 * -(-source.n_samples // (2 * most))
+    return source.with_rows(-(-source.n_samples // n_blocks))
 
 
 def _first(directions: Directions, n_components: int) -> Directions:

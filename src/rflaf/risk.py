@@ -364,6 +364,7 @@ class _Whitened:
     factor: RidgeFactor
     rounding: float  # of the objective: that of its value for the constant answer, which outputs far from it have too
     n_passes: int = 0
+    _seen: tuple[Array, float, Array] | None = None
 
     def unpack(self, x: Array) -> tuple[Array, Array]:
         """V and b at the coordinates ``x``."""
@@ -379,11 +380,13 @@ class _Whitened:
         return self.curvature**0.5 * np.concatenate([U.ravel(), centred])
 
     def objective(self, x: Array) -> tuple[float, Array]:
-        """Value and gradient."""
-        V, b = self.unpack(x)
-        value, slope, at_b = self.risk.objective(V, b, self.ridge)
-        self.n_passes += 1
-        return value, self.whitened(slope, at_b)
+        """Value and gradient; asked again where it was last, without another pass."""
+        if self._seen is None or not np.array_equal(x, self._seen[0]):
+            V, b = self.unpack(x)
+            value, slope, at_b = self.risk.objective(V, b, self.ridge)
+            self.n_passes += 1
+            self._seen = x, value, self.whitened(slope, at_b)
+        return self._seen[1:]
 
     def whitened(self, slope: Array, at_b: Array) -> Array:
         """A derivative in V and b as one in these coordinates."""
@@ -393,7 +396,7 @@ class _Whitened:
     def again(self, x: Array) -> _Whitened:
         """The problem in coordinates that are round where it stands, at ``x``."""
         curvature, factor = self.risk.whiten_at(*self.unpack(x), self.ridge)
-        return replace(self, curvature=curvature, factor=factor)
+        return replace(self, curvature=curvature, factor=factor, _seen=None)
 
     def newton_step(self, x: Array, slope: Array) -> Array:
         """Minus the inverse Hessian times ``slope``, for one output: the features' products weighted by curvature."""
@@ -645,7 +648,9 @@ def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Arr
         block, (folds, _) = pair
         z, weight = block.X.astype(np.float32, copy=False), block.weight
         parts = (np.flatnonzero((folds == fold) == held_out) for held_out in (False, True))
-        return [Block(z[:, part], block.y[part], None if weight is None else weight[part]) for part in parts]
+        return [
+            Block(np.take(z, part, axis=1), block.y[part], None if weight is None else weight[part]) for part in parts
+        ]
 
     both = risk.executor.map(Pairs(risk.rows.items, folds), copied)
     kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part))) for part in (0, 1))
