@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.caching import NullCache
 
-from rflaf import _kernels, _vectors
+from rflaf import _curve_kernels, _kernels, _vectors
 from rflaf.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.blocks import Block, Scratch
 from rflaf.features import (
@@ -36,6 +36,7 @@ from rflaf.spectral import Directions
 
 KERNELS = (
     _kernels.activate, _kernels.scatter, _kernels.contract, _kernels.project, _kernels.predict, _kernels.expand,
+    _curve_kernels.predict_sparse,
 )  # fmt: skip
 N_ROWS = (1, 3, 7, 8, 9, 31, 2048)  # below, at and above one vector, and a whole block
 N_CELLS = (1, 2, 3, 16, 1201)
@@ -460,6 +461,28 @@ def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_
     order = rng.permutation(n_rows)
     np.testing.assert_array_equal(predict(feature_map, v, intercept, X[order]), together[order])
     np.testing.assert_array_equal(predict(feature_map, v, intercept, np.asfortranarray(X)), together)
+
+
+@quick
+@given(
+    dtypes, st.sampled_from([np.int32, np.int64]), st.integers(1, 30), st.integers(1, 20), st.integers(0, 60),
+    st.integers(1, 3), st.booleans(), zero_patterns, seeds,
+)  # fmt: skip
+def test_prediction_of_sparse_rows_is_exact(
+    dtype, index, n_features, n_components, n_rows, n_outputs, shared, share, seed
+):
+    """And a range of rows is written alone."""
+    rng = np.random.default_rng(seed)
+    model = exact_model(n_features, n_components, 1 if shared else n_components, 12, n_outputs, dtype, seed)
+    X = sp.csr_array(with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, rng))
+    expected = predict_reference(*model, X.toarray())
+    start, stop = np.sort(rng.integers(0, n_rows + 1, 2))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    out = np.full((n_rows, n_outputs), np.nan, dtype)
+    pack(*model).predict_sparse(X, out, start, stop)
+    np.testing.assert_array_equal(out[start:stop], expected[start:stop])
+    assert np.isnan(out[:start]).all()
+    assert np.isnan(out[stop:]).all()
 
 
 @quick

@@ -11,6 +11,7 @@ Where a map finds such columns when it is compiled, it takes rows from a ``centr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -208,7 +209,7 @@ def _in_single_precision(centre: Any) -> Any:
     return np.where(np.abs(centre) < np.finfo(np.float32).max, centre, 0).astype(np.float32).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Predictor:
     """A whole model packed for the fused kernel: f(x) = intercept + sum_m v_m sigma_m(w_m . x + b_m).
 
@@ -224,6 +225,19 @@ class Predictor:
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
         _kernels.predict(X, self.w, self.bias, self.table, self.v, self.intercept, out, start, stop)
+
+    def predict_sparse(self, X: Any, out: Array, start: int, stop: int) -> None:
+        """The same for CSR rows, to rounding."""
+        packed = *self._for_sparse, self.intercept
+        _curve_kernels.predict_sparse(X.data, X.indices, X.indptr, *packed, out, start, stop)
+
+    @cached_property
+    def _for_sparse(self) -> tuple[Array, ...]:
+        """Directions (n_features, S), offsets, tables and ``v``, the width padded to whole vectors."""
+        n_features, padding = self.w.shape[1], -self.bias.size % lanes(self.bias.dtype)
+        W = np.pad(self.w.transpose(1, 0, 2).reshape(n_features, -1), ((0, 0), (0, padding)))
+        tables = ((0, padding if self.table.shape[0] > 1 else 0), (0, 0), (0, 0))
+        return W, np.pad(self.bias, (0, padding)), np.pad(self.table, tables), np.pad(self.v, ((0, padding), (0, 0)))
 
 
 def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
