@@ -1,7 +1,8 @@
 """The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), where columns may bend.
 
 Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
-Prediction runs through one fused kernel in the dtype of the rows given; no (n_rows, n_components) array is formed.
+Prediction runs through one fused kernel in the dtype of the rows given, dense or sparse; no (n_rows, n_components)
+array is formed.
 """
 
 from __future__ import annotations

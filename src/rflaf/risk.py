@@ -5,7 +5,8 @@
 Problem (mzer2) of the paper for a given activation, and line 6 of Algorithm 1 under any loss. The rows enter by sums
 over blocks, as everywhere. The Gram matrix of the features is factored once: in the coordinates U with V = A^-1/2 U,
 A = c G + 2 ridge, the problem is as round as the curvature c of the loss is even, and L-BFGS needs tens of passes.
-Where it needs more, G is weighted by the curvature found on the way. With one output and few features a Newton step
+Where it needs more, G is weighted by the curvature found on the way; where a ridge was chosen on rows held out, by the
+curvature at the solution there, from which some six passes are left. With one output and few features a Newton step
 costs hardly more than a pass, and six to eight of them are enough.
 """
 
@@ -32,6 +33,7 @@ Array = NDArray[Any]
 _KEPT_MEMORY = 2**30  # bytes of features that are kept instead of made again in every pass
 _NEWTON_FEATURES = 64  # up to as many a Newton step costs hardly more than a pass
 _NEWTON_STEPS = 15
+_ROUNDED_FEATURES = 1000  # from where on weighting their products by the curvature takes as long as the passes it saves
 _HALVINGS = 30
 _ROUND = 60  # steps of L-BFGS before the curvature is looked at again
 _LEAST_SHARE = 1e-4  # of the mean curvature, that rows are taken to have
@@ -493,6 +495,16 @@ def _by_newton(risk: Risk) -> bool:
     return risk.n_outputs == 1 and risk.system.G.shape[0] <= _NEWTON_FEATURES and risk.loss.curved_everywhere
 
 
+def _rounds_where_it_stands(risk: Risk) -> bool:
+    """Whether the curvature at a start is worth another Gram matrix.
+
+    It takes three quarters of the passes from one output. Outputs taken together gain nothing, and losses of straight
+    pieces, whose curvature jumps, lose; with many features the matrix costs what it saves.
+    """
+    few = risk.system.G.shape[0] <= _ROUNDED_FEATURES and risk.n_outputs == 1
+    return few and not risk.loss.straight and not _by_newton(risk)
+
+
 def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
     """L-BFGS until the gradient is below ``limit``.
 
@@ -572,7 +584,7 @@ def ridge_grid(risk: Risk, base: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class RidgeChoice:
-    """A ridge; (V, b) where it was judged, and the coordinates round there, None where Newton's method needs none."""
+    """A ridge; the solution (V, b) it was judged by, and the coordinates round there where they are worth finding."""
 
     ridge: float
     start: tuple[Array, Array] | None = None
@@ -611,7 +623,7 @@ def choose_ridge(
 
     chosen = walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])
     ridge, start = float(ridges[chosen]), first[chosen]
-    return RidgeChoice(ridge, start, None if _by_newton(risk) else parts[0][0].whiten_at(*start, ridge))
+    return RidgeChoice(ridge, start, parts[0][0].whiten_at(*start, ridge) if _rounds_where_it_stands(risk) else None)
 
 
 def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
