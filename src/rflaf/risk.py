@@ -80,11 +80,13 @@ class MadeRows:
     @property
     def make(self) -> Make:
         features, importance = self.features, self.importance
+        weighted = bool((importance != 1).any())  # it is one throughout under plain sampling
 
         def made(block: Block, scratch: Scratch) -> Block:
             z = scratch.array("z", (features.n_components, block.n_rows), features.dtype)
             features.features(block.X, z)
-            z *= importance[:, None].astype(z.dtype)
+            if weighted:
+                z *= importance[:, None].astype(z.dtype)
             return Block(z, block.y, block.weight)
 
         return made
