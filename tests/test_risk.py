@@ -1179,7 +1179,7 @@ def test_polishing_is_the_same_for_any_blocks_and_for_repeated_rows(loss):
 def test_polishing_many_rows_in_single_precision_comes_to_the_same(loss, monkeypatch):
     source = shared_source(loss, 400)
     double = polish(loss, source, an_activation(), 1e-2)
-    monkeypatch.setattr(bilinear, "_MANY_ROWS", 300)
+    monkeypatch.setattr(risk_module, "_MANY_ROWS", 300)
     assert bilinear.search_dtype(source, loss) == np.float32
     assert bilinear.search_dtype(source, Pinball(0.5, 0.1)) == np.float64
     single = polish(loss, source, an_activation(), 1e-2)

@@ -33,7 +33,7 @@ from .features import compile_map, complete_design
 from .losses import Loss
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .outcomes import StopReason
-from .risk import Risk, minimise_risk, tolerance
+from .risk import Risk, hides_rounding, minimise_risk, tolerance
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -47,7 +47,6 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
 _POLISH_BLOCK = 8192  # rows, as there are few components
-_MANY_ROWS = 4000  # whose noise is far above the rounding of single precision
 _INNER_TOLERANCE, _INNER_STEPS = 1e-3, 500  # of the risk over v, under other losses
 
 
@@ -265,11 +264,8 @@ class SharedRisk:
 
 
 def search_dtype(source: BlockSource, loss: Loss) -> np.dtype[Any]:
-    """What to search an activation under a loss in: single precision where the noise of many rows hides its rounding.
-
-    A loss of straight pieces shows even that.
-    """
-    return np.dtype(np.float32) if source.n_samples > _MANY_ROWS and not loss.straight else source.dtype
+    """The precision in which an activation is searched for under a loss."""
+    return np.dtype(np.float32) if hides_rounding(source.n_samples, loss) else source.dtype
 
 
 def polish_shared_activation(

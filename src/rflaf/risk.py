@@ -44,7 +44,7 @@ _FAR_BEYOND, _BEYOND = 1e-8, 1e-3
 _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
-_MANY_ROWS = 4000  # whose noise is far above the rounding of single precision
+_MANY_ROWS = 4000
 _ROWS_FOR_ONE_FOLD = 2000  # with more rows than that one fold is enough to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
 
@@ -451,6 +451,14 @@ def tolerance(risk: Risk, asked: float) -> float:
     return _BEYOND * asked if risk.loss.straight else asked
 
 
+def hides_rounding(n_rows: float, loss: Loss) -> bool:
+    """Whether what is only searched for may be in single precision: many rows are noisier than its rounding.
+
+    A loss of straight pieces shows even that.
+    """
+    return n_rows > _MANY_ROWS and not loss.straight
+
+
 def minimise_risk(
     risk: Risk,
     ridge: float,
@@ -649,10 +657,10 @@ def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: 
 
 
 def _searched_in_single(risk: Risk, source: BlockSource, memory: int | None) -> bool:
-    """Whether the noise of the rows hides the rounding of single precision, and a copy of the features finds room."""
+    """Whether a ridge is chosen in single precision: features are kept, and a copy of them finds room."""
     size = source.n_samples * risk.system.G.shape[0] * np.dtype(np.float64).itemsize
     room = 1.5 * size <= (_KEPT_MEMORY if memory is None else memory)
-    return room and isinstance(risk.rows, KeptRows) and risk.system.count > _MANY_ROWS and not risk.loss.straight
+    return room and isinstance(risk.rows, KeptRows) and hides_rounding(risk.system.count, risk.loss)
 
 
 def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
