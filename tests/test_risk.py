@@ -750,6 +750,40 @@ def test_a_start_without_any_curvature_is_left(loss):
     assert solution.objective <= objective_reference(Z, y, loss, 0 * solution.v, 0, 10.0)
 
 
+# The compiled pass
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(ONE_OUTPUT), st.sampled_from([np.float32, np.float64]), st.integers(0, 600), st.integers(1, 11),
+    st.booleans(), seeds,
+)  # fmt: skip
+def test_a_compiled_pass_equals_that_of_numpy(loss, dtype, n_rows, n_components, weighted, seed):
+    """For every remainder of components and of rows; sums in single precision are those of the features as they are."""
+    Z = some_features(n_rows, n_components, seed)
+    y, weight = some_targets(loss, Z, seed), some_weights(n_rows, weighted, seed)
+    rng = np.random.default_rng(seed)
+    V, b = rng.standard_normal((n_components, 1)) / n_components, rng.standard_normal(1)
+    block = Block(np.ascontiguousarray(Z.T, dtype), y, weight)
+    found = risk_module._compiled_totals(block, loss, V, b)
+    exact = replace(block, X=block.X.astype(np.float64))
+    expected = risk_module._totals_of_block(exact, loss, V.astype(dtype).astype(np.float64), b)
+    tol = 1e-11 if dtype == np.float64 else 2e-5
+    size = 1 + np.abs(exact.X) @ np.abs(loss.slope(exact.X.T @ V + b, y)) * (2 if weighted else 1)
+    assert found.loss == pytest.approx(expected.loss, rel=tol, abs=tol * n_rows)
+    assert np.all(np.abs(found.V - expected.V) <= 10 * tol * (size + n_rows))
+    np.testing.assert_allclose(found.b, expected.b, rtol=tol, atol=10 * tol * (n_rows + 1))
+
+
+@each([Logistic(), Poisson()])
+def test_a_loss_the_compiled_loops_do_not_know_has_the_same_solution(loss, monkeypatch):
+    Z = some_features()
+    y = some_targets(loss, Z)
+    compiled = solve(Z, y, loss)
+    monkeypatch.setattr(type(loss), "kernel", lambda self: None)
+    np.testing.assert_allclose(solve(Z, y, loss).v, compiled.v, rtol=1e-6)
+
+
 # The ridge
 
 

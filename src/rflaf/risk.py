@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ._loss_kernels import Objective, sum_pass
 from .blocks import Block, BlockSource, Pairs, Scratch, Unchanged
 from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
@@ -156,6 +157,31 @@ class _Totals:
         return self
 
 
+def _totals_of_block(block: Block, of_loss: Loss, V: Array, b: Array) -> _Totals:
+    """The sums over one block, for any loss."""
+    z, y, weight = block.X, block.y, block.weight
+    f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
+    loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
+    if weight is not None:
+        loss, slope = loss * weight, slope * weight[:, None]
+    return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
+
+
+def _compiled_totals(block: Block, of_loss: Loss, V: Array, b: Array) -> _Totals:
+    """The same for one output of a loss the compiled loops know, in one sweep."""
+    z, slopes = block.X, np.zeros(V.shape[0])
+    y, weight = (np.ascontiguousarray(part, np.float64).ravel() for part in (block.y, _given(block.weight)))
+    number, first, second = of_loss.kernel() or (0, 0.0, 0.0)
+    objective = Objective(number, first, second, b)
+    loss, at_b = sum_pass(objective, z, y, weight, V[:, 0].astype(z.dtype), float(b[0]), slopes)
+    return _Totals(loss, slopes[:, None], np.array([at_b]))
+
+
+def _given(weight: Array | None) -> Array:
+    """Weights, none at all where all are one."""
+    return np.empty(0) if weight is None else weight
+
+
 @dataclass(frozen=True)
 class Memory:
     """What rows seen before say: summed over outputs, s'(V - V0) + (V - V0)' A (V - V0) / 2, with b as a last row of V.
@@ -232,17 +258,10 @@ class Risk:
     def totals(self, V: Array, b: Array) -> _Totals:
         """Summed loss and slopes at output weights ``V`` and intercepts ``b``, in one pass."""
 
-        of_loss = self.loss
-
-        def one(block: Block, scratch: Scratch) -> _Totals:
-            z, y, weight = block.X, block.y, block.weight
-            f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
-            loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
-            if weight is not None:
-                loss, slope = loss * weight, slope * weight[:, None]
-            return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
-
-        total: _Totals = self._sum(one)
+        of_loss, of_block = self.loss, _totals_of_block
+        if self.n_outputs == 1 and of_loss.kernel() is not None:
+            of_block = _compiled_totals
+        total: _Totals = self._sum(lambda block, scratch: of_block(block, of_loss, V, b))
         if self.memory is not None:
             value, slope = self.memory.value_and_slope(V, b)
             total += _Totals(value, slope[:-1], slope[-1])
