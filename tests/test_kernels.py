@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.caching import NullCache
 
-from rflaf import _kernels, _vectors
+from rflaf import _curve_kernels, _kernels, _vectors
 from rflaf.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.blocks import Block, Scratch
 from rflaf.features import (
@@ -34,7 +34,10 @@ from rflaf.features import (
 )
 from rflaf.spectral import Directions
 
-KERNELS = (_kernels.activate, _kernels.scatter, _kernels.contract, _kernels.predict, _kernels.expand)
+KERNELS = (
+    _kernels.activate, _kernels.scatter, _kernels.contract, _kernels.project, _kernels.predict, _kernels.expand,
+    _curve_kernels.predict_sparse,
+)  # fmt: skip
 N_ROWS = (1, 3, 7, 8, 9, 31, 2048)  # below, at and above one vector, and a whole block
 N_CELLS = (1, 2, 3, 16, 1201)
 FAR = (-1e9, -3e4, 3e4, 1e9, -np.inf, np.inf)
@@ -420,6 +423,96 @@ def test_a_row_predicts_the_same_alone_and_in_company(dtype, n_outputs):
     together = predict(feature_map, v, intercept, X)
     alone = np.concatenate([predict(feature_map, v, intercept, X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_array_equal(alone, together)
+
+
+# Predicting rows of zeros
+
+
+zero_patterns = st.sampled_from([0.0, 0.02, 0.1, 0.4, 0.6, 1.0])  # shares of inputs that are not zero
+
+
+def with_zeros(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Entries kept one by one, and whole columns at twice the share; a zero may have either sign."""
+    kept = (rng.random(X.shape) < share) | (rng.random(X.shape[1]) < 2 * share - 1)
+    return np.where(kept, X, rng.choice([-0.0, 0.0], X.shape)).astype(X.dtype)
+
+
+@quick
+@given(dtypes, st.integers(1, 40), st.integers(1, 12), st.integers(1, 60), st.integers(1, 3), zero_patterns, seeds)
+def test_prediction_of_rows_with_zeros_is_exact(dtype, n_features, n_components, n_rows, n_outputs, share, seed):
+    model = exact_model(n_features, n_components, n_components, 12, n_outputs, dtype, seed)
+    X = with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, np.random.default_rng(seed))
+    np.testing.assert_array_equal(predict(*model, X), predict_reference(*model, X))
+
+
+@quick
+@given(dtypes, st.integers(1, 40), st.integers(2, 60), zero_patterns, seeds)
+def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_features, n_rows, share, seed):
+    """Whichever inputs a tile leaves out, and however rows are cut into tiles."""
+    rng = np.random.default_rng(seed)
+    W, offset = rng.standard_normal((n_features, 6)).astype(dtype), rng.uniform(0, 9, 6).astype(dtype)
+    feature_map = FeatureMap(W, offset, spline_table(6, 9, dtype, rng))
+    v, intercept = rng.standard_normal((6, 1)).astype(dtype), np.ones(1, dtype)
+    X = with_zeros(rng.standard_normal((n_rows, n_features)).astype(dtype), share, rng)
+    X[rng.integers(n_rows)] = rng.standard_normal(n_features)
+    together = predict(feature_map, v, intercept, X)
+    alone = np.concatenate([predict(feature_map, v, intercept, X[i : i + 1]) for i in range(n_rows)])
+    np.testing.assert_array_equal(alone, together)
+    order = rng.permutation(n_rows)
+    np.testing.assert_array_equal(predict(feature_map, v, intercept, X[order]), together[order])
+    np.testing.assert_array_equal(predict(feature_map, v, intercept, np.asfortranarray(X)), together)
+
+
+@quick
+@given(
+    dtypes, st.sampled_from([np.int32, np.int64]), st.integers(1, 30), st.integers(1, 20), st.integers(0, 60),
+    st.integers(1, 3), st.booleans(), zero_patterns, seeds,
+)  # fmt: skip
+def test_prediction_of_sparse_rows_is_exact(
+    dtype, index, n_features, n_components, n_rows, n_outputs, shared, share, seed
+):
+    """And a range of rows is written alone."""
+    rng = np.random.default_rng(seed)
+    model = exact_model(n_features, n_components, 1 if shared else n_components, 12, n_outputs, dtype, seed)
+    X = sp.csr_array(with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, rng))
+    expected = predict_reference(*model, X.toarray())
+    start, stop = np.sort(rng.integers(0, n_rows + 1, 2))
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(index)
+    out = np.full((n_rows, n_outputs), np.nan, dtype)
+    pack(*model).predict_sparse(X, out, start, stop)
+    np.testing.assert_array_equal(out[start:stop], expected[start:stop])
+    assert np.isnan(out[:start]).all()
+    assert np.isnan(out[stop:]).all()
+
+
+@quick
+@given(dtypes, st.integers(1, 30), st.integers(1, 12), st.integers(1, 200), zero_patterns, seeds)
+def test_projections_of_rows_with_zeros_are_exact(dtype, n_features, n_components, n_rows, share, seed):
+    """Whether their zeros are worth leaving out or not, and in an array that is part of a larger one."""
+    rng = np.random.default_rng(seed)
+    feature_map = exact_map(n_features, n_components, 1, 12, dtype, rng)
+    X = with_zeros(whole_numbers(n_rows, n_features, dtype, seed), share, rng)
+    out = np.full((n_components + 2, n_rows), np.nan, dtype)
+    feature_map.cells(X, out[1:-1])
+    np.testing.assert_array_equal(out[1:-1], feature_map.W.T @ X.T + feature_map.offset[:, None])
+    assert np.isnan(out[[0, -1]]).all()
+
+
+@each_dtype
+def test_zeros_are_left_out_of_projections_where_neighbours_share_them(dtype, monkeypatch):
+    rng = np.random.default_rng(0)
+    feature_map = exact_map(40, 5, 1, 12, dtype, rng)
+    indicators = np.eye(40, dtype=dtype)[rng.integers(0, 12, 200)]
+    scattered = whole_numbers(200, 40, dtype) * (rng.random((200, 40)) < 0.3)
+    taken = []
+    monkeypatch.setattr(_kernels, "project", lambda x, w, bias, out: taken.append(x.shape))
+    for X, zeros in ((indicators, True), (scattered.astype(dtype), False), (indicators[:5], False)):
+        taken.clear()
+        feature_map.cells(X, np.empty((5, len(X)), dtype))
+        assert bool(taken) == zeros
+    moved = replace(feature_map, centre=np.full(40, 0.5, dtype))  # zeros are not where they were
+    moved.cells(indicators, np.empty((5, 200), dtype))
+    assert not taken
 
 
 # Inputs that are no numbers

@@ -118,9 +118,10 @@ def test_one_row_is_predicted_as_in_a_batch(basis, dtype, shared):
 @pytest.mark.parametrize("n_jobs", [2, 3, 5])
 def test_threads_predict_the_same_bits(monkeypatch, dtype, n_jobs):
     model, X = some_model(n_components=13), some_inputs(1001).astype(dtype)
-    alone = model.decision(X, n_jobs=1)
+    sparse = sp.csr_array(np.where(X > 0.5, X, 0))
+    alone = model.decision(X, n_jobs=1), model.decision(sparse, n_jobs=1)
     monkeypatch.setattr(rflaf.model, "_THREAD_WORK", 100)
-    np.testing.assert_array_equal(model.decision(X, n_jobs=n_jobs), alone)
+    np.testing.assert_array_equal((model.decision(X, n_jobs=n_jobs), model.decision(sparse, n_jobs=n_jobs)), alone)
 
 
 def test_a_large_batch_is_predicted_by_threads(monkeypatch):
@@ -141,7 +142,8 @@ def test_the_order_of_the_rows_in_memory_does_not_matter():
 
 
 def test_no_rows_give_no_predictions():
-    assert some_model().decision(np.empty((0, 4))).shape == (0, 2)
+    for model in (some_model(), bent(some_model(), [0])):
+        assert model.decision(np.empty((0, 4))).shape == model.decision(sp.csr_array((0, 4))).shape == (0, 2)
     assert some_model().features(np.empty((0, 4))).shape == (0, 10)
 
 
@@ -205,6 +207,20 @@ def test_columns_far_from_zero_keep_their_digits_in_single_precision(basis, colu
     assert model.feature_map(np.float32).centre is not None
     assert spread_of_error(model, X) < 2e-5
     np.testing.assert_allclose(model.features(X), model.features(X.astype(np.float64)), atol=2e-5)
+
+
+@pytest.mark.parametrize("columns", CURVED.values(), ids=CURVED)
+@pytest.mark.parametrize("centre", [np.zeros(4), np.array([1e5, 0.0, -3e3, 7.0])], ids=["near", "far"])
+def test_sparse_rows_predict_as_dense_ones_where_zeros_move(columns, centre, monkeypatch):
+    monkeypatch.setattr(rflaf.model, "_BLOCK_ENTRIES", 100)
+    model = some_model(n_components=12, shared=False)
+    model = moved(model if columns is None else bent(model, columns), centre, np.ones(4))
+    kept = np.random.default_rng(0).random((90, 4)) < 0.8
+    X = np.where(kept, some_inputs(90) + centre, 0).astype(np.float32)
+    if columns is None and not centre.any():
+        np.testing.assert_allclose(model.decision(sp.csr_array(X)), model.decision(X), atol=1e-4)
+    else:
+        np.testing.assert_array_equal(model.decision(sp.csr_array(X)), model.decision(X))
 
 
 @settings(max_examples=30)

@@ -27,6 +27,7 @@ from rflaf.outcomes import StopReason
 from rflaf.risk import (
     KeptRows,
     MadeRows,
+    RidgeChoice,
     Risk,
     RiskSolution,
     choose_ridge,
@@ -560,7 +561,7 @@ def test_the_ridge_on_the_row_space_is_that_of_all_features(loss):
         risk, base = risk_of(Z, y, loss), base_of(loss, y)
         ridges = ridge_grid(risk, base)
         fewer, _ = on_row_space(risk)
-        one, other = (choose_ridge(problem, source_of(Z, y), ridges, base, 200) for problem in (fewer, risk))
+        one, other = (choose_ridge(problem, source_of(Z, y), ridges, base, 200).ridge for problem in (fewer, risk))
         assert one == other
 
 
@@ -749,13 +750,47 @@ def test_a_start_without_any_curvature_is_left(loss):
     assert solution.objective <= objective_reference(Z, y, loss, 0 * solution.v, 0, 10.0)
 
 
+# The compiled pass
+
+
+@settings(max_examples=40)
+@given(
+    st.sampled_from(ONE_OUTPUT), st.sampled_from([np.float32, np.float64]), st.integers(0, 600), st.integers(1, 11),
+    st.booleans(), seeds,
+)  # fmt: skip
+def test_a_compiled_pass_equals_that_of_numpy(loss, dtype, n_rows, n_components, weighted, seed):
+    """For every remainder of components and of rows; sums in single precision are those of the features as they are."""
+    Z = some_features(n_rows, n_components, seed)
+    y, weight = some_targets(loss, Z, seed), some_weights(n_rows, weighted, seed)
+    rng = np.random.default_rng(seed)
+    V, b = rng.standard_normal((n_components, 1)) / n_components, rng.standard_normal(1)
+    block = Block(np.ascontiguousarray(Z.T, dtype), y, weight)
+    found = risk_module._compiled_totals(block, loss, V, b)
+    exact = replace(block, X=block.X.astype(np.float64))
+    expected = risk_module._totals_of_block(exact, loss, V.astype(dtype).astype(np.float64), b)
+    tol = 1e-11 if dtype == np.float64 else 2e-5
+    size = 1 + np.abs(exact.X) @ np.abs(loss.slope(exact.X.T @ V + b, y)) * (2 if weighted else 1)
+    assert found.loss == pytest.approx(expected.loss, rel=tol, abs=tol * n_rows)
+    assert np.all(np.abs(found.V - expected.V) <= 10 * tol * (size + n_rows))
+    np.testing.assert_allclose(found.b, expected.b, rtol=tol, atol=10 * tol * (n_rows + 1))
+
+
+@each([Logistic(), Poisson()])
+def test_a_loss_the_compiled_loops_do_not_know_has_the_same_solution(loss, monkeypatch):
+    Z = some_features()
+    y = some_targets(loss, Z)
+    compiled = solve(Z, y, loss)
+    monkeypatch.setattr(type(loss), "kernel", lambda self: None)
+    np.testing.assert_allclose(solve(Z, y, loss).v, compiled.v, rtol=1e-6)
+
+
 # The ridge
 
 
 def chosen_ridge(Z, y, loss, weight=None, block_rows=50, source_X=None) -> float:
     risk, base = risk_of(Z, y, loss, weight, block_rows=block_rows), base_of(loss, y, weight)
     source = source_of(Z if source_X is None else source_X, y, weight, block_rows)
-    return choose_ridge(risk, source, ridge_grid(risk, base), base, 100)
+    return choose_ridge(risk, source, ridge_grid(risk, base), base, 100).ridge
 
 
 def stiffest(Z, y, loss) -> float:
@@ -780,7 +815,7 @@ def test_the_ridge_is_one_of_the_grid(loss):
     ridge = chosen_ridge(Z, y, loss)
     assert ridge in ridge_grid(risk_of(Z, y, loss), base_of(loss, y))
     given = np.array([3.0, 0.3, 0.03])
-    assert choose_ridge(risk_of(Z, y, loss), source_of(Z, y), given, base_of(loss, y), 100) in given
+    assert choose_ridge(risk_of(Z, y, loss), source_of(Z, y), given, base_of(loss, y), 100).ridge in given
 
 
 @each([Squared(), Logistic(), Softmax(), Poisson(), SquaredHinge()])
@@ -832,7 +867,59 @@ def test_sparse_rows_have_the_ridge_of_dense_ones():
     assert chosen_ridge(Z, y, Logistic(), source_X=sp.csr_array(Z)) == dense
     sparse = risk_of(sp.csr_array(Z), y, Logistic(), memory=1)
     base = base_of(Logistic(), y)
-    assert choose_ridge(sparse, source_of(sp.csr_array(Z), y), ridge_grid(sparse, base), base, 100) == dense
+    assert choose_ridge(sparse, source_of(sp.csr_array(Z), y), ridge_grid(sparse, base), base, 100).ridge == dense
+
+
+def choices(Z, y, loss, weight, monkeypatch) -> tuple[Risk, list[RidgeChoice], int]:
+    """The problem, the choice where there is room for a copy in single precision and where not; copies made."""
+    monkeypatch.setattr(risk_module, "_MANY_ROWS", 1000)
+    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+    split, copies = risk_module._split_in_single, []
+    monkeypatch.setattr(risk_module, "_split_in_single", lambda *some: copies.append(1) or split(*some))
+    risk, base = risk_of(Z, y, loss, weight, block_rows=512), base_of(loss, y, weight)
+    source, ridges = source_of(Z, y, weight, 512), ridge_grid(risk, base)
+    return risk, [choose_ridge(risk, source, ridges, base, 100, memory) for memory in (None, Z.nbytes)], len(copies)
+
+
+@each_weighting
+@each([Logistic(), Softmax(), Poisson(), SquaredHinge()])
+def test_many_rows_are_searched_in_single_precision_where_there_is_room(loss, weighted, monkeypatch):
+    """The choice is that of double precision, and the solution from there that from nothing."""
+    Z = some_features(2500, 12)
+    y, weight = some_targets(loss, Z), some_weights(2500, weighted)
+    risk, (single, double), copies = choices(Z, y, loss, weight, monkeypatch)
+    assert copies == 1
+    assert single.ridge == double.ridge
+    np.testing.assert_allclose(single.start[0], double.start[0], atol=1e-3 * np.abs(double.start[0]).max())
+    base = base_of(loss, y, weight)
+    from_nothing = minimise_risk(risk, single.ridge, base, 1e-8, 500)
+    for choice in (single, double):
+        assert (choice.whitening is None) == isinstance(loss, Softmax)
+        there = minimise_risk(risk, choice.ridge, base, 1e-8, 500, choice.start, choice.whitening)
+        np.testing.assert_allclose(there.v, from_nothing.v, atol=1e-5 * np.abs(from_nothing.v).max())
+        assert there.n_passes <= from_nothing.n_passes
+
+
+@each([Pinball(0.5, 0.1), Huber(0.5)])
+def test_a_loss_of_straight_pieces_is_searched_in_the_precision_of_its_rows(loss, monkeypatch):
+    Z = some_features(1200, 3)
+    _, found, copies = choices(Z, some_targets(loss, Z), loss, None, monkeypatch)
+    assert copies == 0
+    assert all(choice.whitening is None for choice in found)
+
+
+@each_weighting
+@each_intercept
+@each([Logistic(), Softmax(), Huber(0.5)])
+def test_hessians_in_single_precision_are_those_in_double(loss, intercept, weighted):
+    Z = some_features()
+    y = some_targets(loss, Z)
+    risk = risk_of(Z, y, loss, some_weights(120, weighted), intercept)
+    rng = np.random.default_rng(0)
+    V, b = rng.standard_normal((5, y.shape[1])), rng.standard_normal(y.shape[1])
+    single, double = (risk.hessians(V, b, dtype) for dtype in (np.float32, np.float64))
+    assert single.dtype == double.dtype == np.float64
+    np.testing.assert_allclose(single, double, atol=1e-5 * np.abs(double).max())
 
 
 @settings(max_examples=8)
@@ -1120,6 +1207,18 @@ def test_polishing_is_the_same_for_any_blocks_and_for_repeated_rows(loss):
     first, *others = (polish(loss, rows, an_activation(), 1e-2, max_iter=3).trace for rows in (*weighted, repeated))
     for trace in others:
         np.testing.assert_allclose(trace, first, rtol=1e-4)
+
+
+@each([Logistic(), Softmax(), Poisson()])
+def test_polishing_many_rows_in_single_precision_comes_to_the_same(loss, monkeypatch):
+    source = shared_source(loss, 400)
+    double = polish(loss, source, an_activation(), 1e-2)
+    monkeypatch.setattr(risk_module, "_MANY_ROWS", 300)
+    assert bilinear.search_dtype(source, loss) == np.float32
+    assert bilinear.search_dtype(source, Pinball(0.5, 0.1)) == np.float64
+    single = polish(loss, source, an_activation(), 1e-2)
+    np.testing.assert_allclose(single.trace[[0, -1]], double.trace[[0, -1]], rtol=1e-3)
+    np.testing.assert_allclose(single.a, double.a, atol=0.02 * np.abs(double.a).max())
 
 
 @each([Huber(0.7), Poisson()])

@@ -1,4 +1,4 @@
-"""The compiled loops over columns that bend: find a row's cells, add up the curves, predict.
+"""The compiled loops over columns that bend: find a row's cells, add up the curves, predict. And over sparse rows.
 
 Vectors run over the components: a column's curve is a table of node values ``H`` (n_nodes, S), contiguous over the
 components, and a row finds its cell in a column once for all of them. ``S`` is padded to whole vectors. Whole arrays
@@ -262,3 +262,53 @@ def predict_curved(
                 for lane in range(lanes):
                     answer += total[i, lane]
                 out[row + i, o] = answer
+
+
+@jit
+def _sparse_inputs(data: Any, columns: Any, first: Any, last: Any, W: Any, bias: Any, u: Any) -> None:
+    """``u = bias + sum_e data[e] W[columns[e]]`` for e from first to last, two at a time."""
+    for j in range(bias.size):
+        u[j] = bias[j]
+    for e in range(first, last - 1, 2):
+        x, k, y, p = data[e], columns[e], data[e + 1], columns[e + 1]
+        for j in range(bias.size):
+            u[j] += x * W[k, j] + y * W[p, j]
+    if (last - first) % 2:
+        x, k = data[last - 1], columns[last - 1]
+        for j in range(bias.size):
+            u[j] += x * W[k, j]
+
+
+@jit
+def predict_sparse(
+    data: Any, columns: Any, ends: Any, W: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any,
+    stop: Any,
+) -> None:  # fmt: skip
+    """``out[i] = intercept + sum_m v[m] table_m(x[i] . W[:, m] + bias[m])`` for rows start to stop in CSR.
+
+    Row i has ``data[e]`` in ``columns[e]`` for e from ends[i] to ends[i + 1]. Shapes (E,), (E,), (n + 1,), (d, S),
+    (S,), (1 or S, K, 4), (S, O), (O,), (n, O); S is padded to whole vectors with zero weights.
+    """
+    width, n_outputs = bias.size, intercept.size
+    n_tables, n_cells, _ = table.shape
+    lanes = 32 // data.itemsize
+    stride = 4 * n_cells if n_tables > 1 else 0
+    top = np.nextafter(data.dtype.type(n_cells - 0.5), data.dtype.type(0))
+    u, z, one = np.empty(width, data.dtype), np.empty(width, data.dtype), np.ones(lanes, data.dtype)
+    for i in range(start, stop):
+        _sparse_inputs(data, columns, ends[i], ends[i + 1], W, bias, u)
+        z[:] = 0
+        for j in range(0, width, lanes):
+            if n_outputs == 1:
+                _add_response(table, j * stride, stride, u, j, v, j, z, 0, top)
+            else:
+                _add_response(table, j * stride, stride, u, j, one, 0, z, j, top)
+        for o in range(n_outputs):
+            out[i, o] = intercept[o]
+        if n_outputs == 1:
+            for lane in range(lanes):
+                out[i, 0] += z[lane]
+        else:
+            for j in range(width):
+                for o in range(n_outputs):
+                    out[i, o] += z[j] * v[j, o]

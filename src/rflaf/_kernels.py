@@ -27,13 +27,32 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from ._vectors import I64, LANES, address, cell, clip, cubic, load, multiply_add, shifted, splat, split_powers, store
+from ._vectors import (
+    I64,
+    LANES,
+    address,
+    cell,
+    clip,
+    cubic,
+    lanes,
+    load,
+    multiply_add,
+    shifted,
+    splat,
+    split_powers,
+    store,
+)
 from ._vectors import jit as _jit
 
 TILE_COMPONENTS = 4  # components a register tile
 _TILE_VECTORS = 3  # row vectors a register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
 _FLUSH = 1 << 14  # entries scattered in the block's own precision before they join the float64 sums
+
+
+def tile_rows(dtype: Any) -> int:
+    """Rows of a register tile, whose common zeros are left out."""
+    return _TILE_VECTORS * lanes(dtype)
 
 
 # --- intrinsics --------------------------------------------------------------------------------------------
@@ -103,17 +122,19 @@ def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stri
 
 
 @intrinsic
-def _project(typing: Any, x: Any, w: Any, w_at: Any, bias: Any, b_at: Any, depth: Any, u: Any) -> Any:
-    """A register tile ``u[4, 3L] = bias[4] + w[depth, 4]' x[depth, 3L]``, everything packed."""
+def _project(typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias: Any, b_at: Any, u: Any) -> Any:
+    """A register tile ``u[4, 3L] = bias[4] + w[kept[:depth], 4]' x[:depth, 3L]``, everything packed."""
     kind = LANES[x.dtype]
-    signature = types.void(x, w, types.int64, bias, types.int64, types.int64, u)
+    i64 = types.int64
+    signature = types.void(x, kept, i64, w, i64, bias, i64, u)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         zero = ir.Constant(I64, 0)
         rows = address(context, builder, sig.args[0], args[0], zero)
-        weights = address(context, builder, sig.args[1], args[1], args[2])
-        offsets = address(context, builder, sig.args[3], args[3], args[4])
-        target = address(context, builder, sig.args[6], args[6], zero)
+        columns = address(context, builder, sig.args[1], args[1], zero)
+        weights = address(context, builder, sig.args[3], args[3], args[4])
+        offsets = address(context, builder, sig.args[5], args[5], args[6])
+        target = address(context, builder, sig.args[7], args[7], zero)
         start = [splat(builder, builder.load(shifted(builder, offsets, c)), kind.count) for c in range(TILE_COMPONENTS)]
         before = builder.block
         loop, after = builder.append_basic_block("depth"), builder.append_basic_block("done")
@@ -128,7 +149,8 @@ def _project(typing: Any, x: Any, w: Any, w_at: Any, bias: Any, b_at: Any, depth
                 accumulator.add_incoming(start[c], before)
                 sums.append(accumulator)
         row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, _TILE_VECTORS * kind.count))])
-        weight = builder.gep(weights, [builder.mul(k, ir.Constant(I64, TILE_COMPONENTS))])
+        column = builder.load(builder.gep(columns, [k]))
+        weight = builder.gep(weights, [builder.mul(column, ir.Constant(I64, TILE_COMPONENTS))])
         xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(_TILE_VECTORS)]
         updated = []
         for c in range(TILE_COMPONENTS):
@@ -139,7 +161,7 @@ def _project(typing: Any, x: Any, w: Any, w_at: Any, bias: Any, b_at: Any, depth
         k.add_incoming(following, loop)
         for accumulator, value in zip(sums, updated, strict=True):
             accumulator.add_incoming(value, loop)
-        builder.cbranch(builder.icmp_signed("<", following, args[5]), loop, after)
+        builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, after)
         builder.position_at_end(after)
         for i, value in enumerate(updated):
             store(builder, value, shifted(builder, target, i * kind.count))
@@ -246,11 +268,67 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
 
 
 @_jit
+def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
+    """Rows of ``x`` from ``start`` on as columns of ``packed`` (d, tile), without inputs that are zero in all of them.
+
+    The numbers of the inputs left go to ``kept`` (d,); the answer is how many they are, at least one. Where the first
+    row is not mostly zero, all are left. A zero adds nothing to a sum, not even rounding, so that no answer depends on
+    what is left out.
+    """
+    n_features, zeros = x.shape[1], 0
+    for k in range(n_features):
+        zeros += x[start, k] == 0
+    if 2 * zeros <= n_features:
+        for k in range(n_features):
+            kept[k] = k
+        for r in range(n_rows):
+            for k in range(n_features):
+                packed[k, r] = x[start + r, k]
+        return n_features
+    for k in range(n_features):
+        kept[k] = 0
+    for r in range(start, start + n_rows):
+        for k in range(n_features):
+            kept[k] |= np.int64(x[r, k] != 0)
+    depth = 0
+    for k in range(n_features):
+        found = kept[k]
+        kept[depth] = k
+        depth += found
+    depth = max(depth, 1)
+    for r in range(n_rows):
+        for k in range(depth):
+            packed[k, r] = x[start + r, kept[k]]
+    return depth
+
+
+@_jit
+def project(x: Any, w: Any, bias: Any, out: Any) -> None:
+    """``out[m, i] = x[i] . w_m + bias[m]`` for rows of which many inputs are zero, packed as in `predict`.
+
+    Shapes (n, d), (P/4, d, 4), (P,), (S, n), where P is S padded to a multiple of four.
+    """
+    n_features, (n_components, n_rows) = x.shape[1], out.shape
+    tile = _TILE_VECTORS * (32 // x.itemsize)
+    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
+    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
+    for i in range(0, n_rows, tile):
+        last = min(tile, n_rows - i)
+        depth = _pack_rows(x, i, last, packed, kept)
+        for j in range(0, n_components, TILE_COMPONENTS):
+            _project(packed, kept, depth, w, j * n_features, bias, j, u)
+            for c in range(min(TILE_COMPONENTS, n_components - j)):
+                for r in range(last):
+                    out[j + c, i + r] = u[c, r]
+
+
+@_jit
 def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
     Shapes (n, d), (S/4, d, 4), (S,), (1 or S, K, 4), (S, O), (O,), (n, O); S is padded to a multiple of four with
-    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed.
+    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed. Inputs that are zero
+    in all rows of a tile are left out, as most are of columns that stand for categories.
     """
     n_features = x.shape[1]
     n_components, n_outputs = v.shape
@@ -258,21 +336,19 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
     width = 32 // x.itemsize
     tile = _TILE_VECTORS * width
     top = np.nextafter(x.dtype.type(n_cells - 0.5), x.dtype.type(0))
-    packed = np.zeros((n_features, tile), x.dtype)
+    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
     u = np.empty((TILE_COMPONENTS, tile), x.dtype)
     z = np.empty(tile, x.dtype)
     total = np.empty((n_outputs, tile), x.dtype)
     stride = n_cells * 4 if n_tables > 1 else 0
     for i in range(start, stop, tile):
         n_rows = min(tile, stop - i)
-        for r in range(n_rows):
-            for k in range(n_features):
-                packed[k, r] = x[i + r, k]
+        depth = _pack_rows(x, i, n_rows, packed, kept)
         for o in range(n_outputs):
             for r in range(tile):
                 total[o, r] = intercept[o]
         for j in range(0, n_components, TILE_COMPONENTS):
-            _project(packed, w, j * n_features, bias, j, n_features, u)
+            _project(packed, kept, depth, w, j * n_features, bias, j, u)
             for c in range(TILE_COMPONENTS):
                 if n_outputs == 1:
                     _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)

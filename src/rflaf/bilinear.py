@@ -33,7 +33,7 @@ from .features import compile_map, complete_design
 from .losses import Loss
 from .normal_equations import NormalEquations, RidgeSolution, RidgeSystem
 from .outcomes import StopReason
-from .risk import Risk, minimise_risk, tolerance
+from .risk import Risk, hides_rounding, minimise_risk, tolerance
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -124,16 +124,25 @@ class SharedProblem:
 
     @classmethod
     def from_source(
-        cls, source: BlockSource, directions: Directions, pieces: Pieces, intercept: bool, executor: Executor
+        cls,
+        source: BlockSource,
+        directions: Directions,
+        pieces: Pieces,
+        intercept: bool,
+        executor: Executor,
+        dtype: Any = None,
     ) -> SharedProblem:
+        """``dtype`` is what the projections are kept in, that of the rows unless given."""
         n_components, n_basis = directions.n_components, pieces.coefficients.shape[1]
         to_cells = compile_map(directions, pieces, np.zeros((1, n_basis)), source.dtype)
+        dtype = source.dtype if dtype is None else dtype
 
         def project(index: int) -> ProjectedBlock:
             block = source[index]
             u = to_cells.cells(block.X, np.empty((n_components, block.n_rows), source.dtype))
-            design = np.empty((n_components + 1 + source.n_outputs, block.n_rows), source.dtype)
-            return ProjectedBlock(u, block.y, block.weight, design)
+            design = np.empty((n_components + 1 + source.n_outputs, block.n_rows), dtype)
+            weight = None if block.weight is None else block.weight.astype(dtype, copy=False)
+            return ProjectedBlock(u.astype(dtype, copy=False), block.y.astype(dtype, copy=False), weight, design)
 
         blocks = executor.map(range(len(source)), project)
         return cls(blocks, pieces, directions.importance, intercept, executor)
@@ -254,6 +263,11 @@ class SharedRisk:
         return problem.pieces.table_transposed(moments)[0] / weight
 
 
+def search_dtype(source: BlockSource, loss: Loss) -> np.dtype[Any]:
+    """The precision in which an activation is searched for under a loss."""
+    return np.dtype(np.float32) if hides_rounding(source.n_samples, loss) else source.dtype
+
+
 def polish_shared_activation(
     source: BlockSource,
     directions: Directions,
@@ -272,8 +286,9 @@ def polish_shared_activation(
     On a sample of rows and components, as in `learn_shared_activation`. ``alpha`` is the ridge for one component.
     """
     few = _first(directions, search.polish_components)
-    sample = source.sample(search.polish_rows, rng).with_rows(_POLISH_BLOCK)
-    problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor)
+    sample = _evenly(source.sample(search.polish_rows, rng), _POLISH_BLOCK)
+    dtype = search_dtype(source, loss)
+    problem = SharedProblem.from_source(sample, few, basis.pieces(), intercept, executor, dtype)
     risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
     first, _ = risk.evaluate(activation.a)
     floor = np.finfo(float).eps * first
@@ -301,21 +316,24 @@ def learn_shared_activation(
     rng: np.random.Generator,
     executor: Executor,
     start: Array | None = None,
+    dtype: Any = None,
 ) -> SharedActivation:
     """Learn one activation for all components from a sample of rows and, where there are many, of components.
 
     ``alpha`` is the ridge for one component, None to choose it by generalised cross-validation. The search begins at
-    ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample.
+    ``start`` (n_basis,) if given, else at the best of a few shapes after a few steps on a smaller sample. Projections
+    are kept in ``dtype``, that of the rows unless given.
     """
     pieces = basis.pieces()
-    sample = source.sample(search.n_rows, rng).with_rows(MOST_ROWS)  # a search amplifies what blocks do to last bits
+    sample = _evenly(source.sample(search.n_rows, rng), MOST_ROWS)  # a search amplifies what blocks do to last bits
     small = sample.sample(search.start_rows, rng)
     few = _first(directions, search.start_components)
     if start is None:
-        name, a = _best_start(small, few, basis, alpha, intercept, search, executor)
+        name, a = _best_start(small, few, basis, alpha, intercept, search, executor, dtype)
     else:
         name, a = "given", start
-    problem = SharedProblem.from_source(sample, _first(directions, search.n_components), pieces, intercept, executor)
+    most = _first(directions, search.n_components)
+    problem = SharedProblem.from_source(sample, most, pieces, intercept, executor, dtype)
     here = _appraise(problem, a, alpha)
     trace: list[float] = []
     for _ in range(_MOST_DESCENTS):
@@ -413,11 +431,12 @@ def _best_start(
     intercept: bool,
     search: Search,
     executor: Executor,
+    dtype: Any,
 ) -> tuple[str, Array]:
     """A few steps from every shape on a small sample, one shape a worker; the lowest cross-validation wins."""
 
     def descend(name: str) -> tuple[float, str, Array]:
-        problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1))
+        problem = SharedProblem.from_source(sample, directions, basis.pieces(), intercept, ThreadExecutor(1), dtype)
         start = _appraise(problem, fit_function(basis, STARTS[name]), alpha)
         a, _, _ = _descend(problem, start, search.start_steps, search.tol)
         criterion = problem.equations(a).system(intercept).spectrum.gcv(np.array([start.ridge]))
@@ -425,6 +444,12 @@ def _best_start(
 
     _, name, a = min(executor.map(list(STARTS), descend), key=lambda outcome: outcome[0])
     return name, a
+
+
+def _evenly(source: BlockSource, most: int) -> BlockSource:
+    """Rows in an even number of equal blocks of at most ``most`` rows, so that two workers finish together."""
+    n_blocks = 2 * -(-source.n_samples // (2 * most))
+    return source.with_rows(-(-source.n_samples // n_blocks))
 
 
 def _first(directions: Directions, n_components: int) -> Directions:

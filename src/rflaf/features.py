@@ -11,6 +11,7 @@ Where a map finds such columns when it is compiled, it takes rows from a ``centr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from .spectral import Directions
 
 Array = NDArray[Any]
 _FAR = 16  # times the length of a table, or of a column's nodes, from zero: where single precision needs a centre
+_EVERY = 8  # tiles, one is looked at for zeros
 _WEAK = 1e-3  # directions in which a centre is not sought, as a share of the strongest
 
 
@@ -101,7 +103,11 @@ class FeatureMap(RowFeatures):
             if self.centre is not None:
                 out -= (self.centre @ self.W)[:, None]
         else:
-            np.matmul(self.W.T, _from_centre(X, self.centre).T, out=out)
+            rows = _from_centre(X, self.centre)
+            if _mostly_zero(rows):
+                _kernels.project(rows, *_in_tiles(self), out)
+                return out
+            np.matmul(self.W.T, rows.T, out=out)
         out += self.offset[:, None]
         return out
 
@@ -115,6 +121,23 @@ class FeatureMap(RowFeatures):
 def _from_centre(X: Array, centre: Array | None) -> Array:
     """Dense rows counted from a centre."""
     return X if centre is None else X - centre
+
+
+def _mostly_zero(X: Array) -> bool:
+    """Whether neighbouring rows have most of their zeros in common, as far as some of them tell."""
+    tile = _kernels.tile_rows(X.dtype)
+    some = X[: len(X) // tile * tile].reshape(-1, tile, X.shape[1])[::_EVERY]
+    return 2 * int(np.count_nonzero(some.any(axis=1))) < some.shape[0] * some.shape[2]
+
+
+def _in_tiles(feature_map: FeatureMap) -> tuple[Array, Array]:
+    """Directions and offsets in the tiles of the kernels, the width padded with zeros: (S / B, n_features, B), (S,)."""
+    tile = _kernels.TILE_COMPONENTS
+    n_features, n_components = feature_map.W.shape
+    padding = -n_components % tile
+    W = np.pad(feature_map.W, ((0, 0), (0, padding)))
+    tiles = np.ascontiguousarray(W.reshape(n_features, -1, tile).transpose(1, 0, 2))
+    return tiles, np.pad(feature_map.offset, (0, padding))
 
 
 def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
@@ -195,7 +218,7 @@ def _in_single_precision(centre: Any) -> Any:
     return np.where(np.abs(centre) < np.finfo(np.float32).max, centre, 0).astype(np.float32).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Predictor:
     """A whole model packed for the fused kernel: f(x) = intercept + sum_m v_m sigma_m(w_m . x + b_m).
 
@@ -212,20 +235,31 @@ class Predictor:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
         _kernels.predict(X, self.w, self.bias, self.table, self.v, self.intercept, out, start, stop)
 
+    def predict_sparse(self, X: Any, out: Array, start: int, stop: int) -> None:
+        """The same for CSR rows, to rounding."""
+        packed = *self._for_sparse, self.intercept
+        _curve_kernels.predict_sparse(X.data, X.indices, X.indptr, *packed, out, start, stop)
+
+    @cached_property
+    def _for_sparse(self) -> tuple[Array, ...]:
+        """Directions (n_features, S), offsets, tables and ``v``, the width padded to whole vectors."""
+        n_features, padding = self.w.shape[1], -self.bias.size % lanes(self.bias.dtype)
+        W = np.pad(self.w.transpose(1, 0, 2).reshape(n_features, -1), ((0, 0), (0, padding)))
+        tables = ((0, padding if self.table.shape[0] > 1 else 0), (0, 0), (0, 0))
+        return W, np.pad(self.bias, (0, padding)), np.pad(self.table, tables), np.pad(self.v, ((0, padding), (0, 0)))
+
 
 def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
     """Pack ``v`` (n_components, n_outputs) and the map for `Predictor`; the width is padded with zeros."""
-    tile = _kernels.TILE_COMPONENTS
-    n_features, n_components = feature_map.W.shape
-    padding = -n_components % tile
-    W = np.pad(feature_map.W, ((0, 0), (0, padding)))
+    W, bias = _in_tiles(feature_map)
+    padding = bias.size - feature_map.n_components
     table = feature_map.table
     if table.shape[0] > 1:
         table = np.pad(table, ((0, padding), (0, 0), (0, 0)))
     dtype = feature_map.W.dtype
     return Predictor(
-        np.ascontiguousarray(W.reshape(n_features, -1, tile).transpose(1, 0, 2)),
-        np.pad(feature_map.offset, (0, padding)),
+        W,
+        bias,
         np.ascontiguousarray(table),
         np.pad(v, ((0, padding), (0, 0))).astype(dtype),
         np.asarray(intercept, dtype),

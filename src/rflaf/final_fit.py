@@ -26,7 +26,7 @@ from .model import Activation, RandomFeatureModel
 from .normal_equations import NormalEquations, Remedy, RidgeSolution, RidgeSystem, walk_downhill
 from .outcomes import StopReason
 from .problem import Problem
-from .risk import Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid, tolerance
+from .risk import Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid, tolerance, whiten
 from .specification import FitSpec
 from .spectral import Directions
 
@@ -175,10 +175,13 @@ def _minimise(
         risk, Q = fewer
         start = None if start is None else (Q.T @ start[0], start[1])
     max_iter = spec.search.max_iter
-    ridge = float(ridges[0])
+    ridge, whitening = float(ridges[0]), None
     if ridges.size > 1:
-        ridge = choose_ridge(risk, problem.source, ridges, problem.base, max_iter)
-    solution = minimise_risk(risk, ridge, problem.base, tolerance(risk, _TOLERANCE), max_iter, start)
+        choice = choose_ridge(risk, problem.source, ridges, problem.base, max_iter, spec.memory)
+        ridge, start, whitening = choice.ridge, choice.start, choice.whitening
+    solution = minimise_risk(risk, ridge, problem.base, tolerance(risk, _TOLERANCE), max_iter, start, whitening)
+    if whitening is not None:  # it may be in single precision, and what that needed is not to be told
+        solution = replace(solution, factor=whiten(risk, ridge, problem.base)[1])
     if solution.gradient <= _TOLERANCE:
         solution = replace(solution, stop_reason=StopReason.GRADIENT)
     return solution if fewer is None else replace(solution, v=Q @ solution.v)

@@ -1,11 +1,13 @@
 """The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), where columns may bend.
 
 Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
-Prediction runs through one fused kernel in the dtype of the rows given; no (n_rows, n_components) array is formed.
+Prediction runs through one fused kernel in the dtype of the rows given, dense or sparse; no (n_rows, n_components)
+array is formed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,6 +34,7 @@ from .spectral import Directions
 
 Array = NDArray[Any]
 _BLOCK_ROWS = 1024
+_BLOCK_ENTRIES = 2**22  # of sparse rows that are made dense at a time
 _THREAD_WORK = 750_000  # features a thread must have to be worth starting
 
 
@@ -124,16 +127,19 @@ class RandomFeatureModel:
         """
         dtype, n_rows = X.dtype, X.shape[0]
         feature_map, predictor = self._compile(dtype)
+        predict = predictor.predict
         if not isinstance(X, np.ndarray) and sp.issparse(X):  # the first test is the faster one
-            return self._decision_by_blocks(X, feature_map)
-        if feature_map.centre is not None:
+            if feature_map.centre is not None or isinstance(predictor, CurvedPredictor):
+                return self._decision_by_blocks(X, n_jobs)
+            predict = predictor.predict_sparse
+        elif feature_map.centre is not None:
             X = X - feature_map.centre
         out = np.empty((n_rows, self.v.shape[1]), dtype)
         n_threads = 1 if n_jobs == 1 else n_rows * self.n_components // _THREAD_WORK
         if n_threads < 2:
-            predictor.predict(X, out, 0, n_rows)
+            predict(X, out, 0, n_rows)
         else:
-            _predict_in_threads(predictor, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
+            _predict_in_threads(predict, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
         return out
 
     def feature_map(self, dtype: Any) -> _Map:
@@ -258,18 +264,17 @@ class RandomFeatureModel:
             compiled = self._compiled[dtype] = feature_map, packed
         return compiled
 
-    def _decision_by_blocks(self, X: Any, feature_map: _Map) -> Array:
+    def _decision_by_blocks(self, X: Any, n_jobs: int | None) -> Array:
+        """f at sparse rows whose zeros a centre or curves move, made dense a block at a time."""
         out = np.empty((X.shape[0], self.n_outputs), X.dtype)
-        weights = (self.directions.importance[:, None] * self.v).astype(X.dtype)
-        for start in range(0, X.shape[0], _BLOCK_ROWS):
-            rows = X[start : start + _BLOCK_ROWS]
-            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
-            out[start : start + _BLOCK_ROWS] = z.T @ weights + self.intercept
+        rows = int(np.clip(_BLOCK_ENTRIES // X.shape[1], 1, _BLOCK_ROWS))
+        for start in range(0, X.shape[0], rows):
+            out[start : start + rows] = self.decision(X[start : start + rows].toarray(), n_jobs)
         return out
 
 
-def _predict_in_threads(predictor: _Predictor, X: Array, out: Array, n_threads: int) -> None:
+def _predict_in_threads(predict: Callable[..., None], X: Any, out: Array, n_threads: int) -> None:
     """Threads own disjoint ranges of rows; a row's result does not depend on where a range begins."""
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
     with ThreadPoolExecutor(n_threads) as pool:
-        list(pool.map(lambda i: predictor.predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))
+        list(pool.map(lambda i: predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))

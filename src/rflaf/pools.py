@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from .bases import Basis
-from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation
+from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation, search_dtype
 from .blocks import ArraySource, BlockSource
 from .encoding import read
 from .executors import Executor
@@ -63,9 +63,11 @@ def learn_activation(
     """One activation for all components; under another loss the squared one of a first step only starts the search."""
     basis, intercept, search = spec.basis, spec.intercept, spec.search
     if problem.squared or start is None:
-        alpha = spec.alpha if problem.squared else None
+        alpha, dtype = (spec.alpha, None) if problem.squared else (None, search_dtype(problem.source, problem.loss))
         a = None if start is None else start.a
-        start = learn_shared_activation(problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a)
+        start = learn_shared_activation(
+            problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a, dtype
+        )
     if problem.squared:
         return start
     alpha = start.alpha * problem.curvature / 2 if spec.alpha is None else spec.alpha

@@ -5,7 +5,8 @@
 Problem (mzer2) of the paper for a given activation, and line 6 of Algorithm 1 under any loss. The rows enter by sums
 over blocks, as everywhere. The Gram matrix of the features is factored once: in the coordinates U with V = A^-1/2 U,
 A = c G + 2 ridge, the problem is as round as the curvature c of the loss is even, and L-BFGS needs tens of passes.
-Where it needs more, G is weighted by the curvature found on the way. With one output and few features a Newton step
+Where it needs more, G is weighted by the curvature found on the way; where a ridge was chosen on rows held out, by the
+curvature at the solution there, from which some six passes are left. With one output and few features a Newton step
 costs hardly more than a pass, and six to eight of them are enough.
 """
 
@@ -14,11 +15,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ._loss_kernels import Objective, sum_pass
 from .blocks import Block, BlockSource, Pairs, Scratch, Unchanged
 from .executors import Executor, Items
 from .features import RowFeatures, complete_design, sum_equations
@@ -31,6 +34,7 @@ Array = NDArray[Any]
 _KEPT_MEMORY = 2**30  # bytes of features that are kept instead of made again in every pass
 _NEWTON_FEATURES = 64  # up to as many a Newton step costs hardly more than a pass
 _NEWTON_STEPS = 15
+_ROUNDED_FEATURES = 1000  # from where on weighting their products by the curvature takes as long as the passes it saves
 _HALVINGS = 30
 _ROUND = 60  # steps of L-BFGS before the curvature is looked at again
 _LEAST_SHARE = 1e-4  # of the mean curvature, that rows are taken to have
@@ -41,6 +45,7 @@ _FAR_BEYOND, _BEYOND = 1e-8, 1e-3
 _PAIRS = 20  # of steps and changes of slope that L-BFGS remembers
 _LEAST_CURVATURE = 1e-6  # of the usual one
 _JITTER = 1e-9  # of the mean curvature, that a Newton step adds
+_MANY_ROWS = 4000
 _ROWS_FOR_ONE_FOLD = 2000  # with more rows than that one fold is enough to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
 
@@ -76,11 +81,13 @@ class MadeRows:
     @property
     def make(self) -> Make:
         features, importance = self.features, self.importance
+        weighted = bool((importance != 1).any())  # it is one throughout under plain sampling
 
         def made(block: Block, scratch: Scratch) -> Block:
             z = scratch.array("z", (features.n_components, block.n_rows), features.dtype)
             features.features(block.X, z)
-            z *= importance[:, None].astype(z.dtype)
+            if weighted:
+                z *= importance[:, None].astype(z.dtype)
             return Block(z, block.y, block.weight)
 
         return made
@@ -148,6 +155,31 @@ class _Totals:
         self.V += other.V
         self.b += other.b
         return self
+
+
+def _totals_of_block(block: Block, of_loss: Loss, V: Array, b: Array) -> _Totals:
+    """The sums over one block, for any loss."""
+    z, y, weight = block.X, block.y, block.weight
+    f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
+    loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
+    if weight is not None:
+        loss, slope = loss * weight, slope * weight[:, None]
+    return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
+
+
+def _compiled_totals(block: Block, of_loss: Loss, V: Array, b: Array) -> _Totals:
+    """The same for one output of a loss the compiled loops know, in one sweep."""
+    z, slopes = block.X, np.zeros(V.shape[0])
+    y, weight = (np.ascontiguousarray(part, np.float64).ravel() for part in (block.y, _given(block.weight)))
+    number, first, second = of_loss.kernel() or (0, 0.0, 0.0)
+    objective = Objective(number, first, second, b)
+    loss, at_b = sum_pass(objective, z, y, weight, V[:, 0].astype(z.dtype), float(b[0]), slopes)
+    return _Totals(loss, slopes[:, None], np.array([at_b]))
+
+
+def _given(weight: Array | None) -> Array:
+    """Weights, none at all where all are one."""
+    return np.empty(0) if weight is None else weight
 
 
 @dataclass(frozen=True)
@@ -226,26 +258,19 @@ class Risk:
     def totals(self, V: Array, b: Array) -> _Totals:
         """Summed loss and slopes at output weights ``V`` and intercepts ``b``, in one pass."""
 
-        of_loss = self.loss
-
-        def one(block: Block) -> _Totals:
-            z, y, weight = block.X, block.y, block.weight
-            f = (z.T @ V.astype(z.dtype)).astype(np.float64) + b
-            loss, slope = of_loss.value(f, y), of_loss.slope(f, y)
-            if weight is not None:
-                loss, slope = loss * weight, slope * weight[:, None]
-            return _Totals(float(loss.sum()), (z @ slope.astype(z.dtype)).astype(np.float64), slope.sum(axis=0))
-
-        total: _Totals = self._sum(one)
+        of_loss, of_block = self.loss, _totals_of_block
+        if self.n_outputs == 1 and of_loss.kernel() is not None:
+            of_block = _compiled_totals
+        total: _Totals = self._sum(lambda block, scratch: of_block(block, of_loss, V, b))
         if self.memory is not None:
             value, slope = self.memory.value_and_slope(V, b)
             total += _Totals(value, slope[:-1], slope[-1])
         return total
 
-    def _sum(self, of_block: Callable[[Block], Any]) -> Any:
+    def _sum(self, of_block: Callable[[Block, Scratch], Any]) -> Any:
         """Over all blocks; what is sent to them is the function and how they are made, not the problem."""
         make = self.rows.make
-        return self.executor.reduce(self.rows.items, lambda item, scratch: of_block(make(item, scratch)))
+        return self.executor.reduce(self.rows.items, lambda item, scratch: of_block(make(item, scratch), scratch))
 
     def at_constant(self, base: Array) -> tuple[float, Array, Array, float]:
         """Value, derivatives in V and b, and mean curvature of the constant answer ``base``; found once."""
@@ -267,7 +292,7 @@ class Risk:
 
         loss = self.loss
 
-        def one(block: Block) -> Array:
+        def one(block: Block, scratch: Scratch) -> Array:
             z, y, weight = block.X, block.y, block.weight
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             w = np.ones_like(curved) if weight is None else weight
@@ -281,12 +306,12 @@ class Risk:
 
         loss = self.loss
 
-        def one(block: Block) -> NormalEquations:
+        def one(block: Block, scratch: Scratch) -> NormalEquations:
             z, y = block.X, block.y
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y).mean(axis=1)
             curved = np.maximum(curved, _LEAST_SHARE * curved.mean()) if curved.any() else np.ones_like(curved)
             weight = (curved if block.weight is None else curved * block.weight).astype(z.dtype)
-            design = np.empty((z.shape[0] + 2, z.shape[1]), z.dtype)
+            design = scratch.array("weighted", (z.shape[0] + 2, z.shape[1]), z.dtype)
             design[:-2] = z
             complete_design(design, np.zeros((z.shape[1], 1), z.dtype), weight)
             return NormalEquations.from_design(design, 1, weight)
@@ -297,22 +322,34 @@ class Risk:
         curvature = equations.weight / self.weight
         return curvature, equations.system(self.intercept).factor(2 * ridge / curvature)
 
-    def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
-        """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
+    def hessians(self, V: Array, b: Array, dtype: Any = np.float64) -> Array:
+        """Second derivatives of the summed loss in V and b, one matrix an output, those of rows before with them.
+
+        (n_outputs, n_components + 1, n_components + 1); products are summed in ``dtype`` within a block.
+        """
         m, loss = V.shape[0], self.loss
 
-        def one(block: Block) -> Array:
+        def one(block: Block, scratch: Scratch) -> Array:
             z, y, weight = block.X, block.y, block.weight
             curved = loss.curvature((z.T @ V.astype(z.dtype)).astype(np.float64) + b, y)
-            w = curved if weight is None else curved * weight[:, None]
-            design = np.vstack([z, np.ones((1, z.shape[1]), z.dtype)]).astype(np.float64)
-            return np.stack([(design * column) @ design.T for column in w.T])
+            root = np.sqrt(curved if weight is None else curved * weight[:, None]).T.astype(dtype)
+            design = scratch.array("weighted", (m + 1, z.shape[1]), dtype)
+            A = np.empty((root.shape[0], m + 1, m + 1))
+            for o, column in enumerate(root):
+                np.multiply(z, column, out=design[:m])
+                design[m] = column
+                A[o] = design @ design.T
+            return A
 
         A: Array = self._sum(one)
         if not self.intercept:
             A[:, m], A[:, :, m] = 0, 0
+        return A if self.memory is None else A + self.memory.A
+
+    def curvature(self, V: Array, b: Array, ridge: float = 0.0) -> Memory:
+        """The quadratic these rows leave behind at the solution for a ridge, with that of the rows before."""
         slope = np.vstack([-2 * self.weight * ridge * V, np.zeros_like(b)])
-        return Memory(A if self.memory is None else A + self.memory.A, np.vstack([V, b]), slope, self.weight)
+        return Memory(self.hessians(V, b), np.vstack([V, b]), slope, self.weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +387,7 @@ class _Whitened:
     factor: RidgeFactor
     rounding: float  # of the objective: that of its value for the constant answer, which outputs far from it have too
     n_passes: int = 0
+    _seen: tuple[Array, float, Array] | None = None
 
     def unpack(self, x: Array) -> tuple[Array, Array]:
         """V and b at the coordinates ``x``."""
@@ -365,11 +403,13 @@ class _Whitened:
         return self.curvature**0.5 * np.concatenate([U.ravel(), centred])
 
     def objective(self, x: Array) -> tuple[float, Array]:
-        """Value and gradient."""
-        V, b = self.unpack(x)
-        value, slope, at_b = self.risk.objective(V, b, self.ridge)
-        self.n_passes += 1
-        return value, self.whitened(slope, at_b)
+        """Value and gradient; asked again where it was last, without another pass."""
+        if self._seen is None or not np.array_equal(x, self._seen[0]):
+            V, b = self.unpack(x)
+            value, slope, at_b = self.risk.objective(V, b, self.ridge)
+            self.n_passes += 1
+            self._seen = x, value, self.whitened(slope, at_b)
+        return self._seen[1:]
 
     def whitened(self, slope: Array, at_b: Array) -> Array:
         """A derivative in V and b as one in these coordinates."""
@@ -379,12 +419,13 @@ class _Whitened:
     def again(self, x: Array) -> _Whitened:
         """The problem in coordinates that are round where it stands, at ``x``."""
         curvature, factor = self.risk.whiten_at(*self.unpack(x), self.ridge)
-        return replace(self, curvature=curvature, factor=factor)
+        return replace(self, curvature=curvature, factor=factor, _seen=None)
 
     def newton_step(self, x: Array, slope: Array) -> Array:
         """Minus the inverse Hessian times ``slope``, for one output: the features' products weighted by curvature."""
         V, b = self.unpack(x)
-        past = self.risk.curvature(V, b).A[0] / self.risk.weight
+        single = self.risk.system.precision >= np.finfo(np.float32).eps
+        past = self.risk.hessians(V, b, np.float32 if single else np.float64)[0] / self.risk.weight
         m, z_mean = V.shape[0], self.factor.system.z_mean
         to_centred = np.eye(m + 1)
         to_centred[m, :m] = -z_mean  # b = centred - z_mean V
@@ -429,6 +470,14 @@ def tolerance(risk: Risk, asked: float) -> float:
     return _BEYOND * asked if risk.loss.straight else asked
 
 
+def hides_rounding(n_rows: float, loss: Loss) -> bool:
+    """Whether what is only searched for may be in single precision: many rows are noisier than its rounding.
+
+    A loss of straight pieces shows even that.
+    """
+    return n_rows > _MANY_ROWS and not loss.straight
+
+
 def minimise_risk(
     risk: Risk,
     ridge: float,
@@ -453,7 +502,7 @@ def minimise_risk(
         return max(tol * float(np.linalg.norm(problem.whitened(*slopes))), rounding * min(1.0, abs(value)))
 
     x, reason = problem.pack(*(start or nothing)), StopReason.ITERATIONS
-    if n_outputs == 1 and m <= _NEWTON_FEATURES and risk.loss.curved_everywhere:
+    if _by_newton(risk):
         x, reason = _newton(problem, x, limit(), min(max_iter, _NEWTON_STEPS))
     left = max_iter
     while reason is StopReason.ITERATIONS and left > 0:
@@ -468,6 +517,21 @@ def minimise_risk(
     first = float(np.linalg.norm(problem.whitened(*slopes)))
     relative = float(np.linalg.norm(last)) / first if first > 0 else 0.0
     return RiskSolution(V, b, ridge, value, relative, problem.n_passes, reason, problem.factor)
+
+
+def _by_newton(risk: Risk) -> bool:
+    """Whether a Newton step costs hardly more than a pass."""
+    return risk.n_outputs == 1 and risk.system.G.shape[0] <= _NEWTON_FEATURES and risk.loss.curved_everywhere
+
+
+def _rounds_where_it_stands(risk: Risk) -> bool:
+    """Whether the curvature at a start is worth another Gram matrix.
+
+    It takes three quarters of the passes from one output. Outputs taken together gain nothing, and losses of straight
+    pieces, whose curvature jumps, lose; with many features the matrix costs what it saves.
+    """
+    few = risk.system.G.shape[0] <= _ROUNDED_FEATURES and risk.n_outputs == 1
+    return few and not risk.loss.straight and not _by_newton(risk)
 
 
 def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
@@ -547,21 +611,34 @@ def ridge_grid(risk: Risk, base: Array) -> Array:
     return risk.system.ridges()[::-1] * curvature / 2
 
 
-def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int) -> float:
+@dataclass(frozen=True, slots=True)
+class RidgeChoice:
+    """A ridge; the solution (V, b) it was judged by, and the coordinates round there where they are worth finding."""
+
+    ridge: float
+    start: tuple[Array, Array] | None = None
+    whitening: Whitening | None = None
+
+
+def choose_ridge(
+    risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int, memory: int | None = None
+) -> RidgeChoice:
     """The ridge of lowest loss on rows held out, among ``ridges``, in falling order.
 
-    ``source`` are the rows of the problem.
-
-    Rows are held out by what they contain (see `rflaf.folds`): a fifth of them where there are many, else every fifth
-    in turn. Each solution is the start of the next.
+    ``source`` are the rows of the problem. Rows are held out by what they contain (see `rflaf.folds`): a fifth of them
+    where there are many, else every fifth in turn. Each solution is the start of the next. Features that are kept are
+    copied in single precision to be searched on, where they are of many rows and ``memory`` bytes hold both.
     """
     folds, weights = _fold_weights(risk, source)
-    parts = [_split(risk, folds, weights, fold) for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
-    parts = parts[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else parts
+    used = [fold for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
+    used = used[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else used
+    split = _split_in_single if _searched_in_single(risk, source, memory) else _split
+    parts = [split(risk, folds, weights, fold) for fold in used]
     if not parts:
-        return float(ridges[0])
+        return RidgeChoice(float(ridges[0]))
     tol = tolerance(risk, _PATH_TOLERANCE)
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
+    first: dict[int, tuple[Array, Array]] = {}
 
     def loss_at(i: int) -> float:
         ridge, loss = float(ridges[i]), 0.0
@@ -569,10 +646,13 @@ def choose_ridge(risk: Risk, source: BlockSource, ridges: Array, base: Array, ma
         for part, (kept, held_out) in enumerate(parts):
             solution = minimise_risk(kept, ridge, base, tol, max_iter, starts[part], whitening)
             starts[part] = solution.v, solution.intercept
+            first.setdefault(i, (solution.v, solution.intercept))
             loss += held_out.totals(solution.v, solution.intercept).loss
         return loss
 
-    return float(ridges[walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])])
+    chosen = walk_downhill(ridges.size, lambda places: [loss_at(i) for i in places])
+    ridge, start = float(ridges[chosen]), first[chosen]
+    return RidgeChoice(ridge, start, parts[0][0].whiten_at(*start, ridge) if _rounds_where_it_stands(risk) else None)
 
 
 def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
@@ -592,4 +672,32 @@ def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: 
     return (
         replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
         replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
+    )
+
+
+def _searched_in_single(risk: Risk, source: BlockSource, memory: int | None) -> bool:
+    """Whether a ridge is chosen in single precision: features are kept, and a copy of them finds room."""
+    size = source.n_samples * risk.system.G.shape[0] * np.dtype(np.float64).itemsize
+    room = 1.5 * size <= (_KEPT_MEMORY if memory is None else memory)
+    return room and isinstance(risk.rows, KeptRows) and hides_rounding(risk.system.count, risk.loss)
+
+
+def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
+    """As `_split`, for features that are kept: either part is a copy in single precision."""
+
+    def copied(pair: Any) -> list[Block]:
+        block, (folds, _) = pair
+        z, weight = block.X.astype(np.float32, copy=False), block.weight
+        parts = (np.flatnonzero((folds == fold) == held_out) for held_out in (False, True))
+        return [
+            Block(np.take(z, part, axis=1), block.y[part], None if weight is None else weight[part]) for part in parts
+        ]
+
+    both = risk.executor.map(Pairs(risk.rows.items, folds), copied)
+    kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part))) for part in (0, 1))
+    system = replace(risk.system, precision=float(np.finfo(np.float32).eps))
+    out = float(weights[fold])
+    return (
+        replace(risk, rows=kept, system=system, weight=float(weights.sum()) - out),
+        replace(risk, rows=held_out, system=system, weight=out),
     )
