@@ -230,13 +230,14 @@ class SharedRisk:
     def evaluate(self, a: Array) -> tuple[float, Array]:
         """J(a) and its gradient (n_basis,)."""
         problem, executor = self.problem, self.problem.executor
-        table = problem.pieces.table(a)
+        table, weighted = problem.pieces.table(a), bool((problem.importance != 1).any())
 
         def features(index: int) -> Block:
             block = problem.blocks[index]
             z = np.empty_like(block.u)
             _kernels.activate(block.u, table.astype(z.dtype), z)
-            z *= problem.importance[:, None].astype(z.dtype)
+            if weighted:
+                z *= problem.importance[:, None].astype(z.dtype)
             return Block(z, block.y, block.weight)
 
         kept = executor.map(range(len(problem.blocks)), features)
