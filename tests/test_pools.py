@@ -125,6 +125,14 @@ def test_copies_are_taken_once_in_single_precision(seed):
     assert sorted(from_features(copies, y, None, 15, 0.0, True).order % 5) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_pool_of_many_copies_gives_one_of_each(dtype):
+    Z, y = some_pool(100, 20, 2, np.random.default_rng(5))
+    copies = np.vstack([scale * Z for scale in range(1, 16)]).astype(dtype)
+    order = from_features(copies, y, None, 60, 0.0, True).order
+    assert sorted(order % 20) == list(range(20))
+
+
 def test_columns_are_made_several_at_once_and_few_in_vain(monkeypatch):
     asked = []
     columns = FeaturePool.columns

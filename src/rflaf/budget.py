@@ -154,7 +154,7 @@ def _summing(n: int, table: TableSize, squared: bool) -> list[Stage]:
     reader = _reader(table)
     stages = [
         Stage("the sums", 2 * sums + _MARGIN, sums + (item * n * n if item < 8 else 0), item * (4 * n + 2 * d), reader),
-        Stage("solving them", _COPIES * sums + _sample(_SAMPLED_ROWS, d, targets, table) + _MARGIN),
+        Stage("solving them", _COPIES * sums + _sample(_SAMPLED_ROWS, d, targets, table) + _MARGIN, sums),
     ]
     if not squared:
         kept = _COPIES * sums + table.n_samples + _MARGIN  # and the fold of every row, a byte

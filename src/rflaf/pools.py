@@ -119,10 +119,10 @@ def select_pool(
     features = compile_pool(pool, a, spec, source)
     n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
     row_bytes = features.dtype.itemsize * spec.n_pool
-    room = (
-        _POOL_MEMORY if spec.memory is None else spec.memory + _LEAST_GREEDY_ROWS * row_bytes
-    )  # the least are planned
-    n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, room // row_bytes))
+    most = _POOL_MEMORY // row_bytes
+    if spec.memory is not None:  # the least are planned for
+        most = _LEAST_GREEDY_ROWS + spec.memory // row_bytes
+    n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, most))
     kept = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
     ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
     return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()

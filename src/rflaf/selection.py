@@ -11,8 +11,8 @@ components are the selection of width k, and its generalised cross-validation er
 Only the columns of the Gram matrix that belong to components kept are ever needed. So `FeaturePool` keeps the features
 of a sample of rows and makes columns when they are asked for, several at once, which costs little more than one: those
 of the components that would be next among the ones of largest gain. Where the component of largest gain is not one of
-them, the best that is may take its place if its gain is nearly as large: the weak form of the greedy algorithm, which
-converges at the same rate.
+them, the best that is may take its place if its gain is nearly as large: the weak form of the greedy algorithm, whose
+error falls at the same rate up to a constant.
 """
 
 from __future__ import annotations
@@ -256,6 +256,7 @@ class _Shortlist:
 def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array, n_ahead: int) -> Array:
     """The component of largest gain, and those that would come next if the others near it were the whole pool."""
     near = np.argsort(-gain, kind="stable")[: _SHORTLIST if n_ahead > 1 else 1]
+    near = near[gain[near] >= 0]  # those that repeat others are not usable
     if near.size == 1:
         return near
     G = pool.products(near) - factor[near] @ factor[near].T
