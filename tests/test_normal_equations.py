@@ -252,8 +252,8 @@ def test_equations_answered_by_weights_have_them_for_their_solution(ridge, inter
     np.testing.assert_allclose(solution.v, v, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(solution.intercept, (system.y_mean - system.z_mean @ v) * intercept, rtol=1e-9)
     np.testing.assert_allclose(after.system(intercept).G, system.G, rtol=1e-12)
-    expected = before.error(v, solution.intercept)
-    assert after.error(v, solution.intercept) == pytest.approx(expected, rel=1e-9)
+    expected = before.errors(v, solution.intercept)
+    np.testing.assert_allclose(after.errors(v, solution.intercept), expected, rtol=1e-9)
     np.testing.assert_allclose(after.moments, after.moments.T, rtol=1e-12)
 
 
@@ -518,7 +518,7 @@ def test_rows_taken_out_again_and_judged_by_their_sums(intercept):
     assert kept.n_rows == expected.n_rows
     solution = kept.system(intercept).solve(0.1)
     off = y[40:] - solution.intercept - Z[40:] @ solution.v
-    error = equations_of(Z[40:], y[40:]).error(solution.v, solution.intercept)
+    error = equations_of(Z[40:], y[40:]).errors(solution.v, solution.intercept).sum()
     assert error == pytest.approx(np.mean(np.sum(off**2, axis=1)), rel=1e-10)
 
 
@@ -527,6 +527,15 @@ def test_a_walk_downhill_ends_at_the_lowest_of_a_valley(size, bottom):
     valley = np.abs(np.arange(size) - bottom) - 10.0  # errors may be below zero
     found = walk_downhill(size, lambda places: valley[places])
     assert valley[found] == pytest.approx(valley.min(), rel=1e-6)
+
+
+@given(size=st.integers(1, 40), bottom=st.floats(0, 40), data=st.data())
+def test_a_walk_downhill_ends_there_wherever_it_starts(size, bottom, data):
+    valley = np.abs(np.arange(size) - bottom)
+    start = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=3, unique=True))
+    assert walk_downhill(size, lambda places: valley[places], start) == walk_downhill(
+        size, lambda places: valley[places]
+    )
 
 
 def test_a_walk_downhill_takes_what_is_not_finite_for_the_worst():

@@ -79,11 +79,11 @@ def fit_shared(
         return _of_risk(activation, _minimise(problem, directions, features, directions.importance, spec, executor))
     equations = sum_equations(problem.source, features, executor).scale(directions.importance)
     system = equations.system(spec.intercept)
-    ridge = best_ridge(
+    choice = best_ridge(
         problem.source, features, directions, directions.importance, equations, system, spec, rng, executor
     )
-    solution = system.solve(ridge)
-    layer = LastLayer(equations, ridge, _noise(system, solution), spec.intercept)
+    solution = system.solve(choice.ridge)
+    layer = LastLayer(equations, choice.ridge, _noise(system, solution, choice), spec.intercept)
     return _of_ridge(activation, solution, layer)
 
 
@@ -97,14 +97,14 @@ def fit_per_component(
         return _minimise_per_component(problem, directions, features, importance, spec, executor)
     equations = sum_equations(problem.source, features, executor).scale(importance)
     system = equations.system(spec.intercept)
-    ridge = best_ridge(problem.source, features, directions, importance, equations, system, spec, rng, executor)
-    solution = system.solve(ridge)
+    choice = best_ridge(problem.source, features, directions, importance, equations, system, spec, rng, executor)
+    solution = system.solve(choice.ridge)
     if spec.n_shapes is None:
         learned = solve_per_component(equations, solution, features.T, spec.intercept)
     else:
         learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
-    noise = _noise(system, solution) + _lost(learned.equations, learned.v, solution, spec)
-    layer = LastLayer(learned.equations, ridge, noise, spec.intercept)
+    noise = _noise(system, solution, choice) + _lost(learned.equations, learned.v, solution, spec)
+    layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     activation = Activation(spec.basis, learned.a)
     fitted = _of_ridge(activation, solution, layer)
     return replace(fitted, v=learned.v, intercept=learned.intercept, objective=float(learned.trace[-1]))
@@ -187,6 +187,14 @@ def _minimise(
     return solution if fewer is None else replace(solution, v=Q @ solution.v)
 
 
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A ridge, and the mean squared error by output (n_outputs,) on rows held out, where it was chosen by that."""
+
+    ridge: float
+    error: Array | None = None
+
+
 def best_ridge(
     source: BlockSource,
     features: RowFeatures,
@@ -197,19 +205,19 @@ def best_ridge(
     spec: FitSpec,
     rng: np.random.Generator,
     executor: Executor,
-) -> float:
+) -> _Choice:
     """alpha S, S counting every draw; where alpha is to be chosen, the ridge of lowest error on rows not fitted.
 
     Generalised cross-validation, which needs no rows, was seen to choose too little where a few rows have a leverage
     far above the mean.
     """
     if spec.alpha is not None:
-        return spec.alpha * directions.n_draws
+        return _Choice(spec.alpha * directions.n_draws)
     if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS:
         held_out = _hold_out(source, features, rng, executor).scale(importance)
         if 0 < held_out.weight < equations.weight:
             return _by_hold_out(equations - held_out, held_out, system.ridges()[::-1], spec.intercept, executor)
-    return _by_leave_one_out(source, features, importance, system, rng, executor)
+    return _Choice(_by_leave_one_out(source, features, importance, system, rng, executor))
 
 
 def _by_leave_one_out(
@@ -253,7 +261,7 @@ class _FirstFold(SourceView):
 
 def _by_hold_out(
     kept: NormalEquations, held_out: NormalEquations, ridges: Array, intercept: bool, executor: Executor
-) -> float:
+) -> _Choice:
     """The ridge, of some in falling order, of lowest error on rows held out: a factorisation each.
 
     With many unknowns that takes a fraction of the time of their eigenvalues, and the rows enter by their sums alone.
@@ -261,16 +269,23 @@ def _by_hold_out(
     """
     system = kept.system(intercept)
     quick, single = system.in_single_precision, system.precision >= np.finfo(np.float32).eps
+    known: dict[int, Array] = {}
 
-    def error_at(i: int) -> float:
+    def errors_at(i: int) -> Array:
         ridge = float(ridges[i])
         v = quick.solve(ridge)
         if v is None and single:
-            return np.inf
+            return np.full(kept.n_outputs, np.inf)
         v = system.solve(ridge).v if v is None else v
-        return held_out.error(v, system.y_mean - system.z_mean @ v)
+        return held_out.errors(v, system.y_mean - system.z_mean @ v)
 
-    return float(ridges[walk_downhill(ridges.size, lambda places: executor.map(places, error_at))])
+    def total_at(places: list[int]) -> list[float]:
+        known.update(zip(places, executor.map(places, errors_at), strict=True))
+        return [float(known[i].sum()) for i in places]
+
+    middle = ridges.size // 2
+    best = walk_downhill(ridges.size, total_at, [middle - 1, middle + 2])  # two at once, so that no worker waits
+    return _Choice(float(ridges[best]), known[best])
 
 
 def _of_ridge(activation: Activation, solution: RidgeSolution, layer: LastLayer) -> Fitted:
@@ -298,8 +313,10 @@ def _of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
     )
 
 
-def _noise(system: RidgeSystem, solution: RidgeSolution) -> Array:
-    """Variance of the noise by output: generalised cross-validation of the fit."""
+def _noise(system: RidgeSystem, solution: RidgeSolution, choice: _Choice) -> Array:
+    """Variance of the noise by output: the error on rows held out, or generalised cross-validation of the fit."""
+    if choice.error is not None and np.isfinite(choice.error).all():
+        return choice.error
     return noise_variance(system, solution.mean_residual, solution.factor.degrees_of_freedom)
 
 

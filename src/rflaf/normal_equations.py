@@ -101,10 +101,10 @@ class NormalEquations:
         diagonal = np.diagonal(self.moments)[: self.n_components]
         return float(diagonal.mean() / self.weight)
 
-    def error(self, v: Array, intercept: Array) -> float:
-        """Mean of |y - b - z.v|^2 over the rows, for ``v`` (n_components, n_outputs) and ``intercept`` (n_outputs,)."""
+    def errors(self, v: Array, intercept: Array) -> Array:
+        """Mean of (y - b - z.v)^2 by output, for ``v`` (n_components, n_outputs) and ``intercept`` (n_outputs,)."""
         u = np.vstack([-v, -intercept[None], np.eye(self.n_outputs)])
-        return max(float(np.einsum("io,io->", u, self.moments @ u)) / self.weight, 0.0)
+        return np.maximum(np.einsum("io,io->o", u, self.moments @ u) / self.weight, 0.0)
 
     def take(self, components: Array) -> NormalEquations:
         """The equations of some of the components only, in the order given."""
@@ -280,7 +280,7 @@ class SinglePrecision:
             return None
         v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)
         for _ in range(_REFINEMENTS):
-            step = lapack.spotrs(L, residual / self.root[:, None], lower=1)[0]
+            step = lapack.spotrs(L.T, residual / self.root[:, None], lower=0)[0]  # in the order of Fortran, not copied
             v = v + step / self.root[:, None]
             residual = c - G @ v - ridge * v
             if np.linalg.norm(residual) <= _REFINED * size:
@@ -430,16 +430,18 @@ class RidgeSolution:
         return residual / (1 - self.factor.hat_diagonal(z))[:, None]
 
 
-def walk_downhill(size: int, errors_at: Callable[[list[int]], Sequence[float]]) -> int:
-    """The first of the places 0 to size - 1 whose error is as good as the lowest that a walk from the middle finds.
+def walk_downhill(
+    size: int, errors_at: Callable[[list[int]], Sequence[float]], start: Sequence[int] | None = None
+) -> int:
+    """The first of the places 0 to size - 1 whose error is as good as the lowest that a walk from ``start`` finds.
 
-    It goes where errors fall, from all places that are as good: which of two is lower by a rounding depends on how
-    rows were cut, and must not decide.
+    Unless given, that is the middle. It goes where errors fall, from all places that are as good: which of two is lower
+    by a rounding depends on how rows were cut, and must not decide.
 
     >>> walk_downhill(12, lambda places: [abs(i - 2.5) for i in places])
     2
     """
-    errors, todo = np.full(size, np.nan), [size // 2]
+    errors, todo = np.full(size, np.nan), list(start or [size // 2])
     for stride in _STRIDES:
         todo = todo or _untried(errors, stride)
         while todo:

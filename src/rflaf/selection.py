@@ -297,9 +297,8 @@ def nested_errors(kept: NormalEquations, held_out: NormalEquations, widths: Arra
     def error(width: int) -> float:
         first = np.arange(width)
         there, system = held_out.take(first), kept.take(first).system(intercept)
-        return min(
-            there.error(v, system.y_mean - system.z_mean @ v) for v in map(system.spectrum.solve, system.ridges())
-        )
+        solutions = map(system.spectrum.solve, system.ridges())
+        return min(float(there.errors(v, system.y_mean - system.z_mean @ v).sum()) for v in solutions)
 
     return WidthPath(np.asarray(widths), np.array([error(int(width)) for width in widths]))
 
