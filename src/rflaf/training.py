@@ -43,7 +43,8 @@ Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _SAMPLE_ROWS = 2000
 _SEARCH_ROWS = 20_000
-_EFFORT = 0.4  # of the epochs: enough to tell which recipe is best under the squared loss
+_EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to tell which recipe is best under the squared loss
+_MANY_ROWS = 10_000
 _FIRST_WIDTH = 100
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
@@ -203,7 +204,9 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     mean_weight = column.weight / n_rows
     to_search = source.sample(_SEARCH_ROWS * source.n_samples // n_rows, rng)
     sample = read(to_search, range(len(to_search)), mean_weight)
-    effort = _EFFORT if problem.squared else 1.0  # of other losses the penalty depends on how long one trains
+    effort = _EFFORT_OF_MANY if n_rows > _MANY_ROWS else _EFFORT
+    if not problem.squared:  # the penalty depends on how long one trains
+        effort = 1.0
     hunt = hold_out(sample, column.mean, problem.moments.scale, rng, effort)
     width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = () if problem.squared else tuple(map(float, problem.base))
