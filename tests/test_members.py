@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rflaf import RFLAFRegressor
+from rflaf import RFLAFRegressor, final_fit
 from rflaf import _refine_kernels as kernels
 from rflaf.bases import BSplineBasis
 from rflaf.encoding import InMemory, Table, encode
 from rflaf.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_turn
 from rflaf.members import Members, begin_members, fold_members, share_out, train
 from rflaf.model import Activation, RandomFeatureModel
+from rflaf.normal_equations import Remedy
 from rflaf.refine import Recipe, Shape, begin
 from rflaf.spectral import Gaussian
 
@@ -170,3 +171,13 @@ def test_the_estimator_keeps_the_output_weights_of_its_members():
     np.testing.assert_allclose(solved.v, model.v, rtol=1e-6, atol=1e-8 * np.abs(model.v).max())
     np.testing.assert_allclose(solved.intercept, model.intercept, rtol=1e-6)
     assert len(np.unique(np.round(model.v / model.v[0], 6))) == 1  # the size of a component is in its activation
+
+
+def test_the_intercept_is_that_of_the_trained_weights_also_where_their_sums_are_singular(monkeypatch):
+    monkeypatch.setattr(final_fit, "_by_leave_one_out", lambda *_: 1e-13)
+    table = some_table(700)
+    X, y = table.X.astype(np.float32), table.y[:, 0] + 5
+    model = RFLAFRegressor(64, alpha=1e-5, curves=False, random_state=0).fit(X, y)
+    assert model.solver_remedy_ is not Remedy.NONE
+    assert np.abs(model.model_.last_layer.solve().v - model.model_.v).max() > 1e-3
+    assert abs(np.mean(model.predict(X) - y)) < 1e-4

@@ -151,11 +151,12 @@ def keep_trained(
     components, make the best. Rows farther than ``delta`` from what ``v`` says weigh less.
     """
     equations = sum_robust_equations(source, features, v, delta, executor)
-    ridge = _by_leave_one_out(source, features, directions.importance, equations.system(spec.intercept), rng, executor)
+    system = equations.system(spec.intercept)
+    ridge = _by_leave_one_out(source, features, directions.importance, system, rng, executor)
     kept = equations.answered_by(v, ridge, spec.intercept)
     solution = kept.system(spec.intercept).solve(ridge)
     fitted = _of_ridge(activation, solution, LastLayer(kept, ridge, noise, spec.intercept))
-    return replace(fitted, v=v)
+    return replace(fitted, v=v, intercept=system.y_mean - system.z_mean @ v)  # a solution with a jitter has another
 
 
 def _minimise(
