@@ -15,7 +15,7 @@ from rflaf.blocks import ArraySource
 from rflaf.executors import ThreadExecutor
 from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
 from rflaf.normal_equations import NormalEquations
-from rflaf.selection import FeaturePool, Selection, feature_pool, select_from, select_greedily
+from rflaf.selection import FeaturePool, Selection, feature_pool, gram_pool, select_from, select_greedily
 from rflaf.specification import FitSpec
 
 seeds = st.integers(0, 2**32 - 1)
@@ -175,7 +175,7 @@ def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
 
 
 def by_gram_matrix(sample, features, intercept, executor):
-    return sum_equations(sample, features, executor).system(intercept)
+    return gram_pool(sum_equations(sample, features, executor), intercept)
 
 
 def either_way(monkeypatch, fit):

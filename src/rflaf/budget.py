@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from .blocks import LEAST_ROWS, MOST_ROWS, BlockSource, innermost
 from .errors import MemoryBudgetError
 from .losses import Squared
+from .recipes import MOST_NODES, USUAL_NODES
+from .selection import AHEAD
 from .specification import FEW_ROWS, FitSpec
 
 _BLOCK_MEMORY = 2**28
@@ -25,8 +27,7 @@ _COPIES = 7  # of the sums, while they are solved: scaled, centred, factored or 
 _ENOUGH_ROWS = 512  # of a block, before a second worker is worth more than larger blocks
 _SAMPLED_ROWS, _SMALL_ROWS = 8000, 1500  # to choose a ridge by, and to start an activation from
 _SEARCH_ROWS = 20_000
-_LEAST_POOL_ROWS, _AHEAD = 1000, 16  # of the features of a pool, and columns of their products made at once
-_NODES, _ALL_NODES = 33, 4096  # of a column that bends, and of all columns where they bend more finely
+_LEAST_POOL_ROWS = 1000  # of the features of a pool
 _TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
 _MARGIN = 2**20  # small things
@@ -177,7 +178,7 @@ def _n_columns(spec: FitSpec, table: TableSize) -> int:
 def _choosing(spec: FitSpec, table: TableSize, targets: int) -> Stage:
     """Greedy selection from a pool, by the features of a sample."""
     rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
-    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + _AHEAD)
+    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + AHEAD)
     return Stage("the pool", features + rows)
 
 
@@ -201,7 +202,8 @@ def _refining(spec: FitSpec, table: TableSize) -> list[Stage]:
     d, item, outputs = table.n_features, table.itemsize, table.n_outputs
     rows = min(_SEARCH_ROWS, table.n_samples)
     encoded = 8 * d + 4 * outputs + 24
-    trainer = _TRAINER_COPIES * 4 * spec.most_components * (d + max(d * min(_NODES, rows), min(_ALL_NODES, d * rows)))
+    nodes = max(d * min(USUAL_NODES, rows), min(MOST_NODES, d * rows))
+    trainer = _TRAINER_COPIES * 4 * spec.most_components * (d + nodes)
     search = rows * ((2 * item + 8) * d + _ENCODINGS * encoded + 24 * outputs) + _MARGIN
     block = (2 * item + 16) * d + 2 * encoded
     return [Stage("the search", search, trainer + 8 * rows), Stage("training", search + trainer, 0, 8, block)]

@@ -192,24 +192,6 @@ class RidgeSystem:
         mean = float(np.diagonal(self.G).mean())
         return mean if mean > 0 else 1.0
 
-    @property
-    def length(self) -> Array:
-        """Mean squares of the features, (n_components,)."""
-        return np.diagonal(self.G)
-
-    @property
-    def ahead(self) -> int:
-        """Columns of G that are as good as made with the first of them: they all are."""
-        return 1
-
-    def columns(self, chosen: Array) -> Array:
-        """Mean products of the features ``chosen`` with all features, (n_chosen, n_components)."""
-        return np.asarray(self.G[chosen])
-
-    def products(self, chosen: Array) -> Array:
-        """Mean products of the features ``chosen`` with one another, (n_chosen, n_chosen)."""
-        return np.asarray(self.G[np.ix_(chosen, chosen)])
-
     def ridges(self) -> Array:
         """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
 
@@ -267,9 +249,9 @@ class SinglePrecision:
     E: Array
 
     def solve(self, ridge: float) -> Array | None:
-        """Coefficients (n_components, n_outputs) for one ridge, refined until they are those of double precision.
+        """Coefficients (n_components, n_outputs) for one ridge, refined until their residual is 1e-7 of c.
 
-        None where they do not settle: the ridge is too small for single precision.
+        None where it does not fall so far: the ridge is too small for single precision.
         """
         G, c = self.system.G, self.system.c
         A = self.E.copy()

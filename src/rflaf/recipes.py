@@ -31,7 +31,7 @@ _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _MOST_ROUNDS = 3  # of leaving out columns
 TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
-_USUAL_NODES, _MOST_NODES = 33, 4096  # of a column; of all columns where they are finer than that
+USUAL_NODES, MOST_NODES = 33, 4096  # of a column; of all columns where they are finer than that
 _PAYS = 0.02  # of the error: what a step of the search must win to go on to another
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
@@ -148,7 +148,7 @@ class Hunt:
 
     def affords(self, recipe: Recipe) -> bool:
         """Whether a recipe bends the columns in no more places than there is time to train."""
-        return recipe.nodes <= _USUAL_NODES or self.encoded(recipe.nodes)[0].knots.nodes.size <= _MOST_NODES
+        return recipe.nodes <= USUAL_NODES or self.encoded(recipe.nodes)[0].knots.nodes.size <= MOST_NODES
 
     @property
     def held_out(self) -> Array:

@@ -30,7 +30,7 @@ from .normal_equations import NormalEquations
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
 PART = 128  # components of a pool whose features are made and multiplied at once
-_AHEAD, _SHORTLIST = 16, 192  # columns made at once, and components they are guessed among
+AHEAD, _SHORTLIST = 16, 192  # columns made at once, and components they are guessed among
 _NEARLY = 0.6  # of the largest gain, for which a column that is there is preferred to one that is not
 _ROUNDINGS = 100.0  # of the precision of the sums: likewise
 
@@ -62,10 +62,7 @@ class Selection:
 
 
 class Pool(Protocol):
-    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted.
-
-    A `RidgeSystem` is one, given by its Gram matrix.
-    """
+    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted."""
 
     @property
     def c(self) -> Array:
@@ -111,6 +108,32 @@ class Pool(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class GramPool:
+    """A pool given by its Gram matrix ``G`` (pool_size, pool_size): every column is there."""
+
+    G: Array
+    c: Array
+    y_square: Array
+    z_mean: Array
+    count: float
+    precision: float
+
+    @property
+    def length(self) -> Array:
+        return np.diagonal(self.G)
+
+    @property
+    def ahead(self) -> int:
+        return 1
+
+    def columns(self, chosen: Array) -> Array:
+        return np.asarray(self.G[chosen])
+
+    def products(self, chosen: Array) -> Array:
+        return np.asarray(self.G[np.ix_(chosen, chosen)])
+
+
 @dataclass(frozen=True)
 class FeaturePool:
     """A pool given by its features, centred and weighted so that rows sum to means: arrays (n_part, n_rows)."""
@@ -129,7 +152,7 @@ class FeaturePool:
 
     @property
     def ahead(self) -> int:
-        return _AHEAD
+        return AHEAD
 
     def columns(self, chosen: Array) -> Array:
         z = self._features(chosen)
@@ -174,6 +197,12 @@ def feature_pool(
     return FeaturePool(parts, c, share @ y**2, z_mean, length, count, executor)
 
 
+def gram_pool(equations: NormalEquations, intercept: bool) -> GramPool:
+    """The pool of all components of some equations."""
+    system = equations.system(intercept)
+    return GramPool(system.G, system.c, system.y_square, system.z_mean, system.count, system.precision)
+
+
 def select_greedily(
     equations: NormalEquations, n_components: int, ridge: float = 0.0, intercept: bool = True
 ) -> Selection:
@@ -184,7 +213,7 @@ def select_greedily(
     >>> select_greedily(NormalEquations.from_design(design, 1), 2, intercept=False).order
     array([1, 0])
     """
-    return select_from(equations.system(intercept), n_components, ridge, intercept)
+    return select_from(gram_pool(equations, intercept), n_components, ridge, intercept)
 
 
 def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bool = True) -> Selection:
@@ -221,38 +250,6 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
     return Selection(np.array(order, dtype=np.intp), np.array(errors), _gcv(np.array(errors), pool.count, intercept))
 
 
-@dataclass(frozen=True, slots=True)
-class _Shortlist:
-    """Components that stand out, given by their products off the span of those kept: a pool of its own."""
-
-    G: Array
-    c: Array
-    precision: float
-    count: float
-
-    @property
-    def y_square(self) -> Array:
-        return np.zeros(self.c.shape[1])
-
-    @property
-    def z_mean(self) -> Array:
-        return np.zeros(len(self.c))
-
-    @property
-    def length(self) -> Array:
-        return np.diagonal(self.G)
-
-    @property
-    def ahead(self) -> int:
-        return 1
-
-    def columns(self, chosen: Array) -> Array:
-        return np.asarray(self.G[chosen])
-
-    def products(self, chosen: Array) -> Array:
-        return np.asarray(self.G[np.ix_(chosen, chosen)])
-
-
 def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array, n_ahead: int) -> Array:
     """The component of largest gain, and those that would come next if the others near it were the whole pool."""
     near = np.argsort(-gain, kind="stable")[: _SHORTLIST if n_ahead > 1 else 1]
@@ -261,8 +258,9 @@ def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array
         return near
     G = pool.products(near) - factor[near] @ factor[near].T
     np.fill_diagonal(G, left[near])
-    order = select_from(_Shortlist(G, residual[near], pool.precision, pool.count), n_ahead).order
-    return near[order]
+    y_square, z_mean = np.zeros(residual.shape[1]), np.zeros(near.size)
+    off_the_span = GramPool(G, residual[near], y_square, z_mean, pool.count, pool.precision)
+    return near[select_from(off_the_span, n_ahead).order]
 
 
 @dataclass(frozen=True, slots=True)
