@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
+from rflaf._cholesky import factor_in_place
 from rflaf.normal_equations import NormalEquations, Remedy, RidgeFactor, RidgeSolution, walk_downhill
 
 RIDGES = np.array([1e-6, 1e-3, 0.1, 3.0])
@@ -547,6 +549,38 @@ def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
     plateau = np.array([5.0, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 4, 5])
     rounded = plateau * (1 + 1e-9 * np.random.default_rng(seed).standard_normal(plateau.size))
     assert walk_downhill(plateau.size, lambda places: rounded[places]) == 8
+
+
+# Factors in place
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1, 7, 130])
+def test_a_matrix_is_factored_in_place(size, dtype):
+    B = np.random.default_rng(0).standard_normal((2 * size, size))
+    A = np.asfortranarray(B.T @ B, dtype)
+    expected = np.linalg.cholesky(A.astype(np.float64))
+    assert factor_in_place(A)
+    np.testing.assert_allclose(np.tril(A), expected, atol=1e2 * np.finfo(dtype).eps * np.abs(expected).max())
+
+
+def test_a_matrix_that_is_not_positive_has_no_factor():
+    assert not factor_in_place(np.asfortranarray(np.diag([1.0, -1.0])))
+
+
+@pytest.mark.parametrize("A", [np.ones((3, 3)), np.broadcast_to(np.ones((1, 1)), (2, 2))], ids=["C", "read-only"])
+def test_what_cannot_be_factored_in_place_is_refused(A):
+    with pytest.raises(ValueError, match="order of Fortran"):
+        factor_in_place(A)
+
+
+def test_factors_are_made_in_several_threads_at_once():
+    B = np.random.default_rng(0).standard_normal((300, 200))
+    copies = [np.asfortranarray(B.T @ B) for _ in range(8)]
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(factor_in_place, copies))
+    for other in copies[1:]:
+        np.testing.assert_array_equal(np.tril(other), np.tril(copies[0]))
 
 
 # Single precision

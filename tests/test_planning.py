@@ -77,7 +77,7 @@ def drawn_pool(X, y, seed: int):
     rng = np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
     with ThreadExecutor(1) as executor:
         problem = state_problem(array_source(X, y), Squared(), True, rng, executor)
-    return problem, draw_pool(problem, FitSpec(POOL), rng)[1]
+        return problem, draw_pool(problem, FitSpec(POOL), rng, executor)[1]
 
 
 def some_activation(function) -> SharedActivation:

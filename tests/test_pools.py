@@ -17,6 +17,7 @@ from rflaf.features import RowFeatures, sum_equations, sum_robust_equations
 from rflaf.normal_equations import NormalEquations
 from rflaf.selection import FeaturePool, Selection, feature_pool, gram_pool, select_from, select_greedily
 from rflaf.specification import FitSpec
+from rflaf.spectral import Gaussian, draw
 
 seeds = st.integers(0, 2**32 - 1)
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
@@ -344,3 +345,31 @@ def test_a_wild_row_pulls_no_harder_than_one_at_the_bound():
         slopes.append(equations.system(False).solve(0.0).v)
     np.testing.assert_allclose(slopes[1], slopes[0], atol=0.02)
     np.testing.assert_allclose(slopes[2], slopes[1], atol=1e-3)
+
+
+# Spreads of projections
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 40), st.integers(1, 30), st.booleans(), st.booleans(), st.integers(1, 40), seeds)
+def test_spreads_are_standard_deviations_of_projections(n_rows, n_features, weighted, sparse, block_rows, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_rows, n_features)) + 100 * rng.standard_normal(n_features)
+    weight = rng.uniform(0.1, 2, n_rows) if weighted else None
+    directions = draw(Gaussian(), n_features, 7, rng)
+    source = ArraySource(sp.csr_array(X) if sparse else X, np.zeros((n_rows, 1)), weight, block_rows)
+    with ThreadExecutor(1) as executor:
+        found = pools._spreads(source, directions, executor)
+    projections = X @ directions.W + directions.offset
+    centred = projections - np.average(projections, axis=0, weights=weight)
+    expected = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_rows_without_weight_have_no_spread(sparse):
+    X = np.eye(5)
+    directions = draw(Gaussian(), 5, 3, np.random.default_rng(0))
+    source = ArraySource(sp.csr_array(X) if sparse else X, np.zeros((5, 1)), np.zeros(5))
+    with ThreadExecutor(1) as executor:
+        np.testing.assert_array_equal(pools._spreads(source, directions, executor), 0)

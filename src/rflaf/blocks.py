@@ -9,7 +9,7 @@ change a model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
@@ -37,6 +37,18 @@ class Block:
     @property
     def n_rows(self) -> int:
         return int(self.X.shape[0])
+
+
+def stack(blocks: Iterable[Block]) -> Block:
+    """The rows of all blocks, one below the other."""
+    blocks = list(blocks)
+    X, weights = [block.X for block in blocks], [block.weight for block in blocks if block.weight is not None]
+    return Block(
+        sp.vstack(X, "csr") if sp.issparse(X[0]) else np.concatenate(X),
+        np.concatenate([block.y for block in blocks]),
+        np.concatenate(weights) if weights else None,
+        blocks[0].first,
+    )
 
 
 class RowTable(Protocol):

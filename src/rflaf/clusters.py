@@ -40,6 +40,7 @@ from .blocks import (
     drawn_rows,
     innermost,
     parts_of,
+    stack,
     weigh_labels,
 )
 from .errors import ClusterError, InvalidParameterError, MissingExtraError
@@ -390,10 +391,8 @@ class DaskSource:
         with self.begin("draw rows", drawn.size, drawn.size) as display:
             blocks = self.cluster.compute(graph, keys)
             display.advance(drawn.size)
-        X = sp.vstack([b.X for b in blocks], "csr") if sp.issparse(blocks[0].X) else np.vstack([b.X for b in blocks])
-        weights = [b.weight for b in blocks if b.weight is not None]
-        y = np.concatenate([b.y for b in blocks])
-        return ArraySource(X, y, np.concatenate(weights) if weights else None, self.block_rows)
+        rows = stack(blocks)
+        return ArraySource(rows.X, rows.y, rows.weight, self.block_rows)
 
 
 def _take_rows(value: Any, payload: Given, rows: Given) -> Block:

@@ -123,13 +123,12 @@ class PairSums:
         n_components, n_basis, n_others = self.cross.shape
         n = n_components * n_basis
         moments = np.empty((n + n_others, n + n_others))
-        last, first = np.tril_indices(n_components)
-        blocks = moments[:n, :n].reshape(n_components, n_basis, n_components, n_basis)
-        turned = T.T @ self.pairs @ T
-        own = turned[first == last]
-        turned[first == last] = (own + own.transpose(0, 2, 1)) / 2
-        blocks[last, :, first] = turned.transpose(0, 2, 1)
-        blocks[first, :, last] = turned
+        for last in range(n_components):
+            own, before = slice(last * n_basis, (last + 1) * n_basis), slice(0, (last + 1) * n_basis)
+            turned = T.T @ self.pairs[last * (last + 1) // 2 : (last + 1) * (last + 2) // 2] @ T
+            turned[last] = (turned[last] + turned[last].T) / 2
+            moments[before, own] = turned.reshape(-1, n_basis)
+            moments[own, before] = moments[before, own].T
         moments[:n, n:] = (T.T @ self.cross).reshape(n, n_others)
         moments[n:, :n] = moments[:n, n:].T
         moments[n:, n:] = self.rest.moments

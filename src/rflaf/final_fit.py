@@ -217,7 +217,8 @@ def best_ridge(
     if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS:
         held_out = _hold_out(source, features, rng, executor).scale(importance)
         if 0 < held_out.weight < equations.weight:
-            return _by_hold_out(equations - held_out, held_out, system.ridges()[::-1], spec.intercept, executor)
+            kept = (equations - held_out).system(spec.intercept)
+            return _by_hold_out(kept, held_out, system.ridges()[::-1], executor)
     return _Choice(_by_leave_one_out(source, features, importance, system, rng, executor))
 
 
@@ -260,32 +261,29 @@ class _FirstFold(SourceView):
         return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 
-def _by_hold_out(
-    kept: NormalEquations, held_out: NormalEquations, ridges: Array, intercept: bool, executor: Executor
-) -> _Choice:
+def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, executor: Executor) -> _Choice:
     """The ridge, of some in falling order, of lowest error on rows held out: a factorisation each.
 
     With many unknowns that takes a fraction of the time of their eigenvalues, and the rows enter by their sums alone.
     Of sums in single precision a ridge that is lost in their rounding is not considered.
     """
-    system = kept.system(intercept)
-    quick, single = system.in_single_precision, system.precision >= np.finfo(np.float32).eps
+    quick, single = kept.in_single_precision, kept.precision >= np.finfo(np.float32).eps
     known: dict[int, Array] = {}
 
     def errors_at(i: int) -> Array:
         ridge = float(ridges[i])
         v = quick.solve(ridge)
         if v is None and single:
-            return np.full(kept.n_outputs, np.inf)
-        v = system.solve(ridge).v if v is None else v
-        return held_out.errors(v, system.y_mean - system.z_mean @ v)
+            return np.full(held_out.n_outputs, np.inf)
+        v = kept.solve(ridge).v if v is None else v
+        return held_out.errors(v, kept.y_mean - kept.z_mean @ v)
 
     def total_at(places: list[int]) -> list[float]:
         known.update(zip(places, executor.map(places, errors_at), strict=True))
         return [float(known[i].sum()) for i in places]
 
     middle = ridges.size // 2
-    best = walk_downhill(ridges.size, total_at, [middle - 1, middle + 2])  # two at once, so that no worker waits
+    best = walk_downhill(ridges.size, total_at, [middle - 1, middle + 2], strides=(1,))
     return _Choice(float(ridges[best]), known[best])
 
 

@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg import blas, lapack
 
-from ._cholesky import cholesky
+from ._cholesky import factor_in_place
 
 Array = NDArray[Any]
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
@@ -29,7 +29,6 @@ _RIDGES_A_DECADE = 2
 _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
 _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
-_STRIDES = (3, 1)  # of a walk over a grid
 _AS_GOOD = 1e-6  # so much more error is rounding
 _REFINEMENTS, _REFINED = 6, 1e-7  # of a solution in single precision: steps at most, and the residual that ends them
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
@@ -150,7 +149,7 @@ class NormalEquations:
         mean = average[m].copy() if intercept else np.zeros(average.shape[0])
         z_mean, y_mean = mean[:m], mean[m + 1 :]
         if intercept:
-            average -= mean * mean[:, None]
+            blas.dger(-1.0, mean, mean, a=average.T, overwrite_a=1)  # without another array of this size
         y_square = np.maximum(np.diagonal(average)[m + 1 :], 0)
         return RidgeSystem(
             average[:m, :m],
@@ -229,8 +228,9 @@ class RidgeSystem:
     def in_single_precision(self) -> SinglePrecision:
         """The system in single precision."""
         root = np.sqrt(np.where(np.diagonal(self.G) > 0, np.diagonal(self.G), 1.0))
-        E = (self.G / root).astype(np.float32)
-        E /= root[:, None].astype(np.float32)
+        E, single = self.G.astype(np.float32), root.astype(np.float32)
+        E /= single
+        E /= single[:, None]
         return SinglePrecision(self, root, E)
 
     @cached_property
@@ -256,13 +256,11 @@ class SinglePrecision:
         G, c = self.system.G, self.system.c
         A = self.E.copy()
         np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
-        try:
-            L = cholesky(A.T)
-        except np.linalg.LinAlgError:
+        if not factor_in_place(A.T):
             return None
         v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)
         for _ in range(_REFINEMENTS):
-            step = lapack.spotrs(L.T, residual / self.root[:, None], lower=0)[0]  # in the order of Fortran, not copied
+            step = lapack.spotrs(A.T, residual / self.root[:, None], lower=1)[0]  # in the order of Fortran, not copied
             v = v + step / self.root[:, None]
             residual = c - G @ v - ridge * v
             if np.linalg.norm(residual) <= _REFINED * size:
@@ -413,7 +411,10 @@ class RidgeSolution:
 
 
 def walk_downhill(
-    size: int, errors_at: Callable[[list[int]], Sequence[float]], start: Sequence[int] | None = None
+    size: int,
+    errors_at: Callable[[list[int]], Sequence[float]],
+    start: Sequence[int] | None = None,
+    strides: Sequence[int] = (3, 1),
 ) -> int:
     """The first of the places 0 to size - 1 whose error is as good as the lowest that a walk from ``start`` finds.
 
@@ -424,7 +425,7 @@ def walk_downhill(
     2
     """
     errors, todo = np.full(size, np.nan), list(start or [size // 2])
-    for stride in _STRIDES:
+    for stride in strides:
         todo = todo or _untried(errors, stride)
         while todo:
             found = np.array(errors_at(todo), dtype=np.float64)

@@ -296,7 +296,7 @@ def approximate_kernel(
     """
     spec = FitSpec(pool_size, sampling="plain", loss=loss or Squared())
     problem = state_problem(source, spec.loss, True, rng, executor)
-    _, pool = draw_pool(problem, spec, rng)
+    _, pool = draw_pool(problem, spec, rng, executor)
     started = perf_counter()
     activation = _fixed(spec) if loss is None else learn_activation(problem, pool, spec, rng, executor)
     learning = perf_counter() - started

@@ -6,6 +6,7 @@ among them. `rflaf.training` reads these lines in order; `rflaf.planning` reads 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from .bases import Basis
 from .bilinear import SharedActivation, learn_shared_activation, polish_shared_activation, search_dtype
-from .blocks import ArraySource, BlockSource
+from .blocks import ArraySource, Block, BlockSource, stack
 from .encoding import read
 from .executors import Executor
 from .features import FeatureMap, compile_map, sum_equations
@@ -45,11 +46,13 @@ _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
 
-def draw_pool(problem: Problem, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
+def draw_pool(
+    problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> tuple[float, Directions]:
     """Line 1: directions w ~ p(w) for standardised inputs at a length scale of the data, and that length scale."""
     source, moments = problem.source, problem.moments
     pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.scale)
-    return _scale(source, pool, spec, rng)
+    return _scale(source, pool, spec, rng, executor)
 
 
 def learn_activation(
@@ -159,7 +162,9 @@ def _split(X: Array) -> tuple[Array, Array]:
     return (held_out if held_out.all() else ~held_out), held_out
 
 
-def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator) -> tuple[float, Directions]:
+def _scale(
+    source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> tuple[float, Directions]:
     """The bandwidth, and the directions divided by it, so that projections have unit spread on the activation's grid.
 
     Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
@@ -167,40 +172,49 @@ def _scale(source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.
     """
     if spec.bandwidth is not None:
         return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
-    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool)
+    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool, executor)
     bandwidth = float(np.median(spreads)) or 1.0
     if spec.per_component:
         return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
     return bandwidth, pool.scaled(1 / bandwidth)
 
 
-def _spreads(sample: BlockSource, directions: Directions) -> Array:
+def _spreads(sample: BlockSource, directions: Directions, executor: Executor) -> Array:
     """Standard deviation of every projection w . x over the rows of a sample."""
-    blocks = [sample[i] for i in range(len(sample))]
+    rows = stack(sample[i] for i in range(len(sample)))
+    root = None if sp.issparse(rows.X) else _root_of_covariance(rows)
 
-    def of_part(components: slice) -> Array:
-        W, offset = directions.W[:, components], directions.offset[components]
-        parts = (ColumnMoments.from_rows(block.X @ W + offset, block.weight) for block in blocks)
-        total = next(parts)
-        for part in parts:
-            total += part
-        return np.sqrt(total.deviation / total.weight) if total.weight else np.zeros(offset.size)
+    def of_part(first: int) -> Array:
+        W = directions.W[:, first : first + PART]
+        if root is not None:
+            return np.linalg.norm(root @ W, axis=0)
+        moments = ColumnMoments.from_rows(rows.X @ W + directions.offset[first : first + PART], rows.weight)
+        return np.sqrt(moments.deviation / (moments.weight or 1.0))
 
     starts = range(0, directions.n_components, PART)
-    return np.concatenate([of_part(slice(first, first + PART)) for first in starts])
+    return np.concatenate(executor.side_by_side([partial(of_part, first) for first in starts]))
+
+
+def _root_of_covariance(rows: Block) -> Array:
+    """R with R'R the covariance of the columns of dense rows: so w . x has the standard deviation |R w|.
+
+    It has no more rows than columns, so that many w cost little.
+    """
+    w = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
+    share = w / (w.sum() or 1.0)
+    centred = rows.X - share @ rows.X
+    centred -= share @ centred
+    centred *= np.sqrt(share)[:, None]
+    return centred if rows.n_rows <= rows.X.shape[1] else np.asarray(np.linalg.qr(centred, mode="r"))
 
 
 def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
     """The features of a sample of rows."""
-    blocks = [sample[i] for i in range(len(sample))]
-    rows = [block.X for block in blocks]
-    X = sp.vstack(rows, "csr") if sp.issparse(rows[0]) else np.concatenate(rows)
-    weights = [block.weight for block in blocks if block.weight is not None]
-    y = np.concatenate([block.y for block in blocks]).astype(np.float64)
+    rows = stack(sample[i] for i in range(len(sample)))
 
     def of_part(components: slice) -> Array:
         part = features.part(components)
-        return part.features(X, np.empty((part.n_components, X.shape[0]), part.dtype))
+        return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
 
-    weight = np.concatenate(weights) if weights else None
-    return feature_pool(of_part, features.n_components, y, weight, intercept, executor)
+    y = rows.y.astype(np.float64)
+    return feature_pool(of_part, features.n_components, y, rows.weight, intercept, executor)

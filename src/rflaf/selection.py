@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,8 +30,9 @@ from .normal_equations import NormalEquations
 
 Array = NDArray[Any]
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
-PART = 128  # components of a pool whose features are made and multiplied at once
+PART = 256  # components of a pool whose features are made and multiplied at once
 AHEAD, _SHORTLIST = 16, 192  # columns made at once, and components they are guessed among
+_ROWS = 1024  # whose products are summed at once
 _NEARLY = 0.6  # of the largest gain, for which a column that is there is preferred to one that is not
 _ROUNDINGS = 100.0  # of the precision of the sums: likewise
 
@@ -156,14 +158,21 @@ class FeaturePool:
 
     def columns(self, chosen: Array) -> Array:
         z = self._features(chosen)
-        return np.hstack(self.executor.map(self.parts, lambda part: z @ part.T)).astype(np.float64)
+        columns = self.executor.side_by_side([partial(_multiply, z, part) for part in self.parts])
+        return np.hstack(columns).astype(np.float64)
 
     def products(self, chosen: Array) -> Array:
         z = self._features(chosen)
-        return (z @ z.T).astype(np.float64)
+        rows = [z[:, first : first + _ROWS] for first in range(0, z.shape[1], _ROWS)]
+        sums = self.executor.side_by_side([partial(_multiply, some, some) for some in rows])
+        return np.asarray(np.sum(sums, axis=0, dtype=np.float64))
 
     def _features(self, chosen: Array) -> Array:
         return np.stack([self.parts[j // PART][j % PART] for j in chosen])
+
+
+def _multiply(one: Array, other: Array) -> Array:
+    return np.asarray(one @ other.T)
 
 
 def feature_pool(
@@ -190,7 +199,8 @@ def feature_pool(
         Z *= root.astype(Z.dtype)
         return Z, Z @ (root[:, None] * y).astype(Z.dtype), z_mean, np.einsum("jr,jr->j", Z, Z)
 
-    parts, *sums = zip(*executor.map(range(0, pool_size, PART), one), strict=True)
+    tasks = [partial(one, first) for first in range(0, pool_size, PART)]
+    parts, *sums = zip(*executor.side_by_side(tasks), strict=True)
     c, z_mean, length = (np.concatenate(part).astype(np.float64) for part in sums)
     whole = bool(np.all(w == np.floor(w)))  # weights are counts of repeated rows
     count = float(w.sum() if whole else np.count_nonzero(w))
@@ -222,7 +232,7 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
     pool_size = length.size
     least = max(_LEAST_LENGTH, _ROUNDINGS * pool.precision) * (length + pool.z_mean**2)
     left, residual = length.copy(), pool.c.copy()
-    factor = np.zeros((pool_size, min(n_components, pool_size)))
+    factor = np.zeros((pool_size, min(n_components, pool_size)), order="F")
     order: list[int] = []
     ready: dict[int, Array] = {}
     errors = [float(pool.y_square.sum())]
@@ -237,7 +247,8 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
         if gain[nearly] >= _NEARLY * gain[j]:
             j = nearly
         if j not in ready:
-            likely = _likely(pool, factor[:, :k], left, residual, gain, min(pool.ahead, factor.shape[1] - k))
+            n_ahead = min(pool.ahead, factor.shape[1] - k)
+            likely = np.array([j]) if n_ahead == 1 else _likely(pool, factor[:, :k], left, residual, gain, n_ahead)
             ready = dict(zip(likely.tolist(), pool.columns(likely), strict=True))
         column = ready.pop(j) - factor[:, :k] @ factor[j, :k]
         column[j] += ridge
@@ -252,10 +263,8 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
 
 def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array, n_ahead: int) -> Array:
     """The component of largest gain, and those that would come next if the others near it were the whole pool."""
-    near = np.argsort(-gain, kind="stable")[: _SHORTLIST if n_ahead > 1 else 1]
+    near = np.argsort(-gain, kind="stable")[:_SHORTLIST]
     near = near[gain[near] >= 0]  # those that repeat others are not usable
-    if near.size == 1:
-        return near
     G = pool.products(near) - factor[near] @ factor[near].T
     np.fill_diagonal(G, left[near])
     y_square, z_mean = np.zeros(residual.shape[1]), np.zeros(near.size)

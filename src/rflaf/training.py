@@ -94,7 +94,7 @@ def _sample(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     """
     source = problem.source
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
-    bandwidth, pool = draw_pool(problem, spec, rng)
+    bandwidth, pool = draw_pool(problem, spec, rng, executor)
     _log.info("line 1: %d directions for %d columns, bandwidth %.3g", spec.n_pool, source.n_features, bandwidth)
     # Lines 2 to 5: the components to keep.
     kept = _SAMPLING[spec.sampling](problem, pool, spec, rng, executor)
