@@ -75,26 +75,34 @@ def _look_up(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, to:
     return signature, generate
 
 
-@intrinsic
-def _accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, factor: Any, top: Any) -> Any:
-    """``out[0:3L] += factor * cubic(u[at:at+3L])`` from the table at offset ``start``: one row of a register tile."""
-    kind = LANES[u.dtype]
-    signature = types.void(table, types.int64, u, types.int64, out, u.dtype, u.dtype)
+def _accumulator(n_vectors: int) -> Any:
+    """The intrinsic that adds to one row of a register tile, or to its first vectors only."""
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        cells = address(context, builder, sig.args[0], args[0], args[1])
-        source = address(context, builder, sig.args[2], args[2], args[3])
-        target = address(context, builder, sig.args[4], args[4], ir.Constant(I64, 0))
-        factor, top = (splat(builder, scalar, kind.count) for scalar in args[5:7])
-        places = [shifted(builder, source, v * kind.count) for v in range(_TILE_VECTORS)]
-        values = [cubic(builder, cells, load(builder, place, kind.vector), top, kind) for place in places]
-        for v, value in enumerate(values):
-            place = shifted(builder, target, v * kind.count)
-            total = load(builder, place, kind.vector)
-            store(builder, multiply_add(builder, factor, value, total, kind), place)
-        return context.get_dummy_value()
+    @intrinsic
+    def accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, factor: Any, top: Any) -> Any:
+        """``out[0:nL] += factor * cubic(u[at:at+nL])`` from the table at offset ``start``; n vectors of L lanes."""
+        kind = LANES[u.dtype]
+        signature = types.void(table, types.int64, u, types.int64, out, u.dtype, u.dtype)
 
-    return signature, generate
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            cells = address(context, builder, sig.args[0], args[0], args[1])
+            source = address(context, builder, sig.args[2], args[2], args[3])
+            target = address(context, builder, sig.args[4], args[4], ir.Constant(I64, 0))
+            factor, top = (splat(builder, scalar, kind.count) for scalar in args[5:7])
+            places = [shifted(builder, source, v * kind.count) for v in range(n_vectors)]
+            values = [cubic(builder, cells, load(builder, place, kind.vector), top, kind) for place in places]
+            for v, value in enumerate(values):
+                place = shifted(builder, target, v * kind.count)
+                total = load(builder, place, kind.vector)
+                store(builder, multiply_add(builder, factor, value, total, kind), place)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return accumulate
+
+
+_accumulate, _accumulate_few = _accumulator(_TILE_VECTORS), _accumulator(1)
 
 
 @intrinsic
@@ -351,7 +359,10 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
             _project(packed, kept, depth, w, j * n_features, bias, j, u)
             for c in range(TILE_COMPONENTS):
                 if n_outputs == 1:
-                    _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
+                    if n_rows <= width:
+                        _accumulate_few(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
+                    else:
+                        _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
                     continue
                 for r in range(0, tile, width):
                     _look_up(table, (j + c) * stride, u, c * tile + r, z, r, top)
