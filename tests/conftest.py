@@ -24,7 +24,7 @@ def easy():
 
 @pytest.fixture(scope="module")
 def small_pool():
-    """Few directions to choose from: tables of few rows, tried by greedy selection by default, are fitted quickly."""
+    """Few directions to choose from, so that greedy selection is quick."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(specification, "_GREEDY_POOL", 60)
         patch.setattr(specification, "_GREEDY_SHARE", 2)

@@ -694,19 +694,19 @@ def test_probabilities_of_three_classes_are_near_the_true_ones():
     assert np.abs(p - truth(new)).mean() < 0.05
 
 
-def test_few_rows_are_fitted_by_a_selection_of_random_directions():
-    few = RFLAFClassifier(5, random_state=0, alpha=1e-3).fit(ROWS, INSIDE)
-    convex = RFLAFClassifier.convex(5, random_state=0, alpha=1e-3).fit(ROWS, INSIDE)
-    assert_array_equal(few.decision_function(ROWS), convex.decision_function(ROWS))
+def test_few_rows_are_fitted_by_the_columns_and_random_directions():
+    few = RFLAFClassifier(5, random_state=0, alpha=1e-3).fit(ROWS[:49], INSIDE[:49])
+    assert_array_equal(few.directions_[:, :2] != 0, np.eye(2, dtype=bool))
+    assert np.all(few.directions_[:, 2:] != 0)
+    assert few.n_components_ == 5
     assert few.score(ROWS, INSIDE) > 0.9
 
 
-def test_random_directions_are_tried_too_where_there_are_few_rows(caplog):
+def test_directions_that_are_given_are_tried_too_where_there_are_few_rows(caplog):
     X = square(250)
     with caplog.at_level("INFO", logger="rflaf"):
         model = RFLAFClassifier(5, n_basis=6, curves=False, random_state=0, **SHORT).fit(X, X[:, 0] > 0)
-    assert "random directions, greedy sampling" in caplog.text
-    assert "random directions, plain sampling" in caplog.text
+    assert "5 given directions" in caplog.text
     assert len(model.trials_) > 0
     assert model.score(X, X[:, 0] > 0) > 0.98
 

@@ -404,8 +404,8 @@ def test_a_model_that_never_moves_has_no_important_column():
 def fitted(request):
     X, Y = some_rows(600)
     make = {"refined": RFLAFRegressor, "convex": RFLAFRegressor.convex, "paper": RFLAFRegressor.paper}[request.param]
-    pool = {} if request.param == "refined" else {"pool_size": 200}
-    return make(20, random_state=0, **pool).fit(X, Y[:, 0]), X, Y[:, 0]
+    others = {"alpha": 1e-4} if request.param == "refined" else {"pool_size": 200}
+    return make(20, random_state=0, **others).fit(X, Y[:, 0]), X, Y[:, 0]
 
 
 def test_predictions_come_with_deviations_of_the_same_shape(fitted):

@@ -15,6 +15,7 @@ from rflaf import _refine_kernels as kernels
 from rflaf.bases import BSplineBasis
 from rflaf.encoding import InMemory, Table, encode
 from rflaf.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_turn
+from rflaf.final_fit import _Choice
 from rflaf.members import Members, begin_members, fold_members, share_out, train
 from rflaf.model import Activation, RandomFeatureModel
 from rflaf.normal_equations import Remedy
@@ -174,7 +175,7 @@ def test_the_estimator_keeps_the_output_weights_of_its_members():
 
 
 def test_the_intercept_is_that_of_the_trained_weights_also_where_their_sums_are_singular(monkeypatch):
-    monkeypatch.setattr(final_fit, "_by_leave_one_out", lambda *_: 1e-13)
+    monkeypatch.setattr(final_fit, "_by_leave_one_out", lambda *_: _Choice(1e-13))
     table = some_table(700)
     X, y = table.X.astype(np.float32), table.y[:, 0] + 5
     model = RFLAFRegressor(64, alpha=1e-5, curves=False, random_state=0).fit(X, y)

@@ -551,6 +551,29 @@ def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
     assert walk_downhill(plateau.size, lambda places: rounded[places]) == 8
 
 
+# Fewer rows than features
+
+
+@settings(max_examples=60)
+@given(st.integers(2, 12), st.integers(0, 20), st.integers(1, 3), st.booleans(), st.floats(-6, 1), seeds)
+def test_the_eigenvectors_that_few_rows_reach_are_enough(n_rows, more, n_outputs, intercept, log_ridge, seed):
+    Z, y = some_rows(n_rows, n_rows + 1 + more, n_outputs, seed)
+    system, ridges = equations_of(Z, y).system(intercept), np.array([10.0**log_ridge])
+    spectrum, solution = system.spectrum, system.solve(float(ridges[0]))
+    assert spectrum.values.size <= n_rows
+    basis = spectrum.vectors.T @ spectrum.vectors
+    np.testing.assert_allclose(basis, np.eye(spectrum.values.size), atol=1e-5)
+    np.testing.assert_allclose(spectrum.vectors * spectrum.values @ spectrum.vectors.T, system.G, atol=1e-9)
+    np.testing.assert_allclose(spectrum.solve(ridges[0]), solution.v, atol=1e-6 * np.abs(solution.v).max() + 1e-9)
+    spent = solution.factor.degrees_of_freedom
+    np.testing.assert_allclose(spectrum.degrees_of_freedom(ridges), [spent], atol=1e-5)
+
+
+def test_rows_that_are_all_the_same_reach_no_eigenvector():
+    system = equations_of(np.ones((3, 5)), np.ones((3, 1))).system(True)
+    np.testing.assert_array_equal(system.spectrum.solve(0.1), np.zeros((5, 1)))
+
+
 # Factors in place
 
 

@@ -11,6 +11,7 @@ from scipy import integrate, stats
 
 from rflaf.errors import InvalidParameterError
 from rflaf.spectral import (
+    AxesFirst,
     Cauchy,
     Density,
     Directions,
@@ -399,3 +400,17 @@ def test_directions_can_be_scaled_one_by_one():
     scaled = directions.scaled(factors)
     np.testing.assert_array_equal(scaled.W, directions.W * factors)
     np.testing.assert_array_equal(scaled.offset, directions.offset * factors)
+
+
+# The axes first
+
+
+@pytest.mark.parametrize(("n_features", "n_components"), [(3, 3), (3, 8), (5, 2), (1, 1)])
+def test_the_axes_come_first_and_then_the_rest(n_features, n_components):
+    W = AxesFirst(Gaussian()).sample(n_features, n_components, np.random.default_rng(0))
+    assert W.shape == (n_features, n_components)
+    n_axes = min(n_features, n_components)
+    np.testing.assert_array_equal(W[:, :n_axes], np.eye(n_features, n_axes))
+    if n_components > n_features:
+        rest = Gaussian().sample(n_features, n_components - n_features, np.random.default_rng(0))
+        np.testing.assert_array_equal(W[:, n_features:], rest)

@@ -145,7 +145,7 @@ def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
     if spec.refined:
         stages += _refining(spec, table)
         if table.n_samples <= FEW_ROWS:
-            stages += fit_stages(spec.for_few_rows(table.n_samples), replace(table, reading=0))
+            stages += fit_stages(spec.for_few_rows(table.n_features)[-1], replace(table, reading=0))
     return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
 
 

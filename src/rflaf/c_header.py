@@ -195,16 +195,19 @@ def _features(formula: Formula, real: str, suffix: str) -> list[str]:
     ]
     if head is None:
         return [*lines, "    out[m] = z * importance[m];", "}"]
-    n_outputs = head.intercept.size
+    each = f"for (o = 0; o < {head.intercept.size}; o++)"
     return [
-        f"{real} f[{n_outputs}];",
+        f"double sum[{head.intercept.size}]; /* parts of it may be far larger than all of it */",
+        f"{real} f[{head.intercept.size}];",
         "int o;",
-        f"for (o = 0; o < {n_outputs}; o++)",
-        "    f[o] = intercept[o];",
+        each,
+        "    sum[o] = (double)intercept[o];",
         *lines,
-        f"    for (o = 0; o < {n_outputs}; o++)",
-        "        f[o] += z * weights[m][o];",
+        f"    {each}",
+        "        sum[o] += (double)z * (double)weights[m][o];",
         "}",
+        each,
+        f"    f[o] = ({real})sum[o];",
     ]
 
 

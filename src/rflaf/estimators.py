@@ -454,9 +454,10 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
     quantile : float, default=0.5
         Which one, for ``loss="quantile"``.
     directions : {"refined", "random"}, default="refined"
-        Train the directions, from a draw of ``density``; or draw and freeze them. With fewer than 200 rows none can be
-        held out, and up to 3,000 rows random directions are tried too: where they do better, the model is that of
-        ``RFLAFRegressor.convex`` or the paper's, of at most 100 components and a quarter as many as rows.
+        Train the directions, from a draw of ``density``; or draw and freeze them. Up to 3,000 rows directions that no
+        target had a say in are tried too: the columns themselves, and the columns and random directions. Where they do
+        better on rows held out, and below 50 rows, of which none can be held out, the model is theirs: with one column
+        a component it has as many components as columns.
     sampling : {"plain", "leverage", "greedy"}, default="plain"
         For random directions: draw them from p(w); or from a pool of ``pool_size`` of them in proportion to their ridge
         leverage scores (Algorithm 1 of the paper); or choose from such a pool the components that lower the error most,
@@ -477,14 +478,14 @@ class RFLAFRegressor(RegressorMixin, _RandomFeatureEstimator):
         Number of basis functions; not used where ``basis`` is an object.
     pool_size : int or "auto", default="auto"
         Size of the pool to choose from; "auto" is ten times the width, between 1,000 and 5,000, under leverage
-        sampling, and 3,000, or twice the width if that is more, under greedy selection.
+        sampling, and forty times, between 6,000 and 12,000, under greedy selection: at least twice the width.
     density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
         Law p(w) of the directions.
     bandwidth : float or "auto", default="auto"
         Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
         projections a typical spread of one, and exactly one where every component has an activation of its own.
     alpha : float or "auto", default="auto"
-        Penalty: of refined models on directions and curves, chosen on rows held out; else, and below 200 rows, the
+        Penalty: of refined models on directions and curves, chosen on rows held out; else, and below 50 rows, the
         ridge parameter (lambda* of the paper), for an activation of mean square one, chosen by the error
         on rows left out.
     leverage_alpha : float or "auto", default="auto"
@@ -1031,7 +1032,7 @@ class RandomActivationFeatures(_RandomFeatureEstimator):
     >>> from rflaf import RandomActivationFeatures
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((200, 3))
-    >>> RandomActivationFeatures(20, random_state=0).fit_transform(X, np.abs(X[:, 0])).shape
+    >>> RandomActivationFeatures(20, random_state=0).fit_transform(X, np.abs(X[:, 0] - X[:, 1])).shape
     (200, 20)
     """
 

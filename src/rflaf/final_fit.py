@@ -152,7 +152,7 @@ def keep_trained(
     """
     equations = sum_robust_equations(source, features, v, delta, executor)
     system = equations.system(spec.intercept)
-    ridge = _by_leave_one_out(source, features, directions.importance, system, rng, executor)
+    ridge = _by_leave_one_out(source, features, directions.importance, system, rng, executor).ridge
     kept = equations.answered_by(v, ridge, spec.intercept)
     solution = kept.system(spec.intercept).solve(ridge)
     fitted = _of_ridge(activation, solution, LastLayer(kept, ridge, noise, spec.intercept))
@@ -190,10 +190,14 @@ def _minimise(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A ridge, and the mean squared error by output (n_outputs,) on rows held out, where it was chosen by that."""
+    """A ridge, and what is known of it by the way it was chosen.
+
+    That is the mean squared error by output (n_outputs,) on rows held out, or the degrees of freedom of the fit.
+    """
 
     ridge: float
     error: Array | None = None
+    degrees_of_freedom: float | None = None
 
 
 def best_ridge(
@@ -219,7 +223,7 @@ def best_ridge(
         if 0 < held_out.weight < equations.weight:
             kept = (equations - held_out).system(spec.intercept)
             return _by_hold_out(kept, held_out, system.ridges()[::-1], executor)
-    return _Choice(_by_leave_one_out(source, features, importance, system, rng, executor))
+    return _by_leave_one_out(source, features, importance, system, rng, executor)
 
 
 def _by_leave_one_out(
@@ -229,7 +233,7 @@ def _by_leave_one_out(
     system: RidgeSystem,
     rng: np.random.Generator,
     executor: Executor,
-) -> float:
+) -> _Choice:
     """The ridge of lowest leave-one-out error, summed over a sample of rows: one eigenvalue problem for all ridges."""
     spectrum, ridges = system.spectrum, system.ridges()
 
@@ -240,7 +244,8 @@ def _by_leave_one_out(
         return spectrum.leave_one_out(ridges, z, block.y, block.weight)
 
     error = executor.reduce(source.sample(_JUDGED_ROWS, rng), one)
-    return float(ridges[np.argmin(error)])
+    best = ridges[[np.argmin(error)]]
+    return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
 
 
 def _hold_out(
@@ -316,7 +321,10 @@ def _noise(system: RidgeSystem, solution: RidgeSolution, choice: _Choice) -> Arr
     """Variance of the noise by output: the error on rows held out, or generalised cross-validation of the fit."""
     if choice.error is not None and np.isfinite(choice.error).all():
         return choice.error
-    return noise_variance(system, solution.mean_residual, solution.factor.degrees_of_freedom)
+    spent = choice.degrees_of_freedom
+    return noise_variance(
+        system, solution.mean_residual, solution.factor.degrees_of_freedom if spent is None else spent
+    )
 
 
 def _lost(equations: NormalEquations, v: Array, convex: RidgeSolution, spec: FitSpec) -> Array:

@@ -236,7 +236,7 @@ class RidgeSystem:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues of G and the moments in its eigenvectors: every ridge at once."""
-        values, vectors = np.linalg.eigh(self.G)
+        values, vectors = _few_eigenvectors(self.G) if self.n_rows < len(self.G) else np.linalg.eigh(self.G)
         return Spectrum(self, np.maximum(values, 0), vectors, vectors.T @ self.c)
 
 
@@ -270,9 +270,10 @@ class SinglePrecision:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """G = Q diag(values) Q', rotated = Q' c (n_components, n_outputs): closed forms in the ridge, for many ridges.
+    """G = Q diag(values) Q', rotated = Q' c (rank, n_outputs): closed forms in the ridge, for many ridges.
 
-    Arrays over ridges have shape (n_ridges,).
+    Of fewer rows than features there may be only those eigenvectors that rows reach. Arrays over ridges have shape
+    (n_ridges,).
     """
 
     system: RidgeSystem
@@ -445,6 +446,16 @@ def _untried(errors: Array, stride: int) -> list[int]:
     lowest = _lowest(errors)
     near = np.unique(np.concatenate([lowest + stride, lowest - stride]))
     return [int(i) for i in near if 0 <= i < errors.size and np.isnan(errors[i])]
+
+
+def _few_eigenvectors(G: Array) -> tuple[Array, Array]:
+    """Eigenvalues (rank,) and eigenvectors (n, rank) of a matrix of low rank: those of L'L, where G = L L' is thin."""
+    A, order, rank, _ = lapack.dpstrf(np.asfortranarray(G.T), lower=1, overwrite_a=1)
+    L = np.empty((len(G), rank))
+    L[order - 1] = np.tril(A[:, :rank])
+    values, turned = np.linalg.eigh(L.T @ L)
+    kept = values > 0
+    return values[kept], L @ (turned[:, kept] / np.sqrt(values[kept]))
 
 
 def _root_of_pseudo_inverse(A: Array, precision: float) -> Array:

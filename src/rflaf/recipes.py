@@ -26,7 +26,8 @@ Array = NDArray[Any]
 _log = logging.getLogger("rflaf")
 _HELD_OUT = 0.15
 _NARROWER, _WIDER = (12, 25, 50), (200, 400)
-_ROWS_TO_JUDGE, _MOST_SPLITS = 1500, 3
+_ROWS_TO_JUDGE = 1500
+_MOST_EFFORT = 3.0  # of all splits together
 _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _MOST_ROUNDS = 3  # of leaving out columns
@@ -206,10 +207,10 @@ class Hunt:
 
 
 def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
-    """Split a table for the search: once, or up to three times where there are few rows to judge by."""
+    """Split a table for the search: once, or several times where there are few rows to judge by."""
     order = rng.permutation(table.n_rows)
     n_held_out = max(1, round(_HELD_OUT * table.n_rows))
-    n_splits = int(np.clip(_ROWS_TO_JUDGE // table.n_rows, 1, _MOST_SPLITS))
+    n_splits = int(np.clip(_ROWS_TO_JUDGE // table.n_rows, 1, _MOST_EFFORT / effort))
     splits = []
     for split in range(n_splits):
         part = slice(split * n_held_out, (split + 1) * n_held_out)

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 from .bases import Basis, BSplineBasis
 from .bilinear import Search
 from .losses import Loss, Squared
-from .spectral import Density, Gaussian
+from .spectral import AxesFirst, Density, Gaussian
 
 _LARGEST_POOL = 5000
 _GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
-_LEAST_FOR_FEW_ROWS, _MOST_FOR_FEW_ROWS = 10, 100  # components
+_WIDTH_FOR_FEW_ROWS = 100  # unless it is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,18 @@ class FitSpec:
     search: Search = field(default_factory=Search)
     memory: int | None = None
 
-    def for_few_rows(self, n_rows: int) -> FitSpec:
-        """Random directions chosen greedily, and no wider than few rows can tell apart."""
-        most = min(_MOST_FOR_FEW_ROWS, max(_LEAST_FOR_FEW_ROWS, n_rows // 4))
-        width = None if self.n_components is None else min(self.n_components, most)
-        return replace(self, refined=False, sampling="greedy", n_components=width, widest=most)
+    def for_few_rows(self, n_features: int) -> list[FitSpec]:
+        """Models on directions that no target had a say in, the simplest first: few rows cannot choose among many.
+
+        A sum of functions of single columns, and such a sum with random directions besides; where columns are so many
+        that they would leave no room, random directions alone.
+        """
+        width = _WIDTH_FOR_FEW_ROWS if self.n_components is None else self.n_components
+        random = replace(self, refined=False, sampling="plain", n_components=width)
+        if 2 * n_features > width:
+            return [random]
+        axes = replace(random, density=AxesFirst(self.density))
+        return [replace(axes, n_components=n_features), axes]
 
     @property
     def n_pool(self) -> int:

@@ -155,6 +155,22 @@ _DENSITIES: dict[str, type[Density]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AxesFirst:
+    """The axes, one direction a column, then directions of another density: what few rows can tell comes first."""
+
+    rest: Density
+    name: ClassVar[str] = "axes_first"
+
+    def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
+        if n_components <= n_features:
+            return np.eye(n_features, n_components)
+        return np.hstack([np.eye(n_features), self.rest.sample(n_features, n_components - n_features, rng)])
+
+    def log_density(self, W: ArrayLike) -> Array:
+        return self.rest.log_density(W)
+
+
 def resolve_density(density: str | Density) -> Density:
     """The density of that name, or the object itself if it can sample and tell its log density.
 

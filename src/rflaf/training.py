@@ -48,9 +48,8 @@ _MANY_ROWS = 10_000
 _FIRST_WIDTH = 100
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
-_CLEARLY = 0.05
 _ENCODED_MEMORY = 2**31
-LEAST_REFINED_ROWS = 200
+LEAST_REFINED_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +80,8 @@ def train(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor
     if not spec.refined:
         return _sample(problem, spec, rng, executor)
     if problem.moments.n_used < LEAST_REFINED_ROWS:
-        _log.info("too few rows to hold some out: random directions, chosen greedily")
-        return _sample(problem, spec.for_few_rows(problem.moments.n_used), rng, executor)
+        _log.info("too few rows to hold some out: directions that need no choice")
+        return _sample(problem, _for_few_rows(problem, spec)[0], rng, executor)
     return _refine(problem, spec, rng, executor)
 
 
@@ -215,16 +214,11 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     hunt, trials, shape, outliers = settle(
         hunt, shape, _recipes(spec, problem), spec.keep_outliers, tolerance, executor
     )
-    if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
-        convex = spec.for_few_rows(n_rows)
-        rivals = (convex, replace(convex, sampling="plain", per_component=False))
-        errors = [_rival_error(hunt, problem, rival, rng, executor) for rival in rivals]
-        errors[1] *= 1 + _CLEARLY  # few rows judge badly: the convex model has the benefit of the doubt
-        if min(errors) < trials[0].error:
-            _log.info("refined: random directions do better on the rows held out")
-            chosen = rivals[int(np.argmin(errors))]
-            return replace(_sample(problem, chosen, rng, executor), trials=tuple(trials))
     best = trials[0]
+    if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
+        rival = _better_rival(hunt, best, problem, spec, rng, executor)
+        if rival is not None:
+            return replace(_sample(problem, rival, rng, executor), trials=tuple(trials))
 
     encoding, _ = hunt.encoded(best.recipe.nodes)
     chunks = Streamed(source, encoding, mean_weight, _ENCODED_MEMORY if spec.memory is None else spec.memory)
@@ -291,16 +285,36 @@ def _recipes(spec: FitSpec, problem: Problem) -> Plan:
     return plan if spec.alpha is None else plan.with_alpha(spec.alpha)
 
 
+def _better_rival(
+    hunt: Hunt, best: Trial, problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor
+) -> FitSpec | None:
+    """What few rows are better explained by than by the best trial: a model of directions that they had no say in."""
+    rivals = _for_few_rows(problem, spec)
+    errors = [_rival_error(hunt, problem, rival, rng, executor) for rival in rivals]
+    if min(errors) >= best.error:
+        return None
+    _log.info("refined: given directions do better on the rows held out")
+    return rivals[int(np.argmin(errors))]
+
+
+def _for_few_rows(problem: Problem, spec: FitSpec) -> list[FitSpec]:
+    """Models of directions that no target had a say in, the simplest first."""
+    models = spec.for_few_rows(problem.source.n_features)
+    return models if problem.squared else models[-1:]  # under another loss each takes its time; the last contains all
+
+
 def _rival_error(hunt: Hunt, problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> float:
-    """Error of a model of random directions on the rows a hunt holds out."""
+    """Error of a model of given directions on the rows a hunt holds out; the first split chooses the ridge of all."""
     table, outputs = hunt.table, []
     for kept, held_out in hunt.splits:
         part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
         same = same_units(part.n_outputs)
         inside = in_units(part, problem.loss, measure_finite(part, executor), same, spec.intercept, rng)
-        outputs.append(_sample(inside, spec, rng, executor).model.decision(table.X[held_out]))
+        result = _sample(inside, spec, rng, executor)
+        spec = replace(spec, alpha=result.alpha)
+        outputs.append(result.model.decision(table.X[held_out]))
     error = hunt.mean_loss(problem.loss, np.concatenate(outputs))
-    _log.info("hold-out error %.5g: random directions, %s sampling", error, spec.sampling)
+    _log.info("hold-out error %.5g: %d given directions", error, spec.most_components)
     return error
 
 
