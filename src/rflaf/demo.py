@@ -22,7 +22,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .datasets import wave
+from .datasets import Teacher, wave
 from .estimators import RFLAFRegressor
 from .plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 from .report import write_report
@@ -78,7 +78,7 @@ def teacher(n_samples: int = 10_000, n_features: int = 6, n_directions: int = 4_
     X = rng.standard_normal((n_samples, n_features))
     W = rng.standard_normal((n_features, n_directions)) / np.sqrt(n_features)
     v = np.sign(W[0]) * np.abs(W[1])
-    y = wave(X @ W) @ v
+    y = Teacher(W, v, wave)(X)
     return _split("teacher", X, y + 0.05 * y.std() * rng.standard_normal(n_samples))
 
 
