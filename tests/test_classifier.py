@@ -98,7 +98,7 @@ def refined():
 @pytest.fixture
 def no_rivals(monkeypatch):
     """Refined models only from 200 rows on: a trial of random directions takes longer than all else together."""
-    monkeypatch.setattr(training, "_FEW_ROWS", 0)
+    monkeypatch.setattr(training, "FEW_ROWS", 0)
 
 
 @pytest.fixture
@@ -643,7 +643,7 @@ def crossed(X):
 )
 @only_steps_may_run_out
 def test_classes_with_a_clear_boundary_are_told_apart(model, rule, monkeypatch):
-    monkeypatch.setattr(training, "_FEW_ROWS", 0)
+    monkeypatch.setattr(training, "FEW_ROWS", 0)
     X, new = square(1000), square(2000, seed=1)
     assert clone(model).fit(X, rule(X)).score(new, rule(new)) > 0.95
 

@@ -551,6 +551,13 @@ def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
     assert walk_downhill(plateau.size, lambda places: rounded[places]) == 8
 
 
+@each_intercept
+def test_moments_in_the_order_of_columns_make_the_same_system(intercept):
+    equations = equations_of(*some_rows())
+    turned = replace(equations, moments=np.asfortranarray(equations.moments))
+    np.testing.assert_allclose(turned.system(intercept).G, equations.system(intercept).G, rtol=1e-12)
+
+
 # Fewer rows than features
 
 

@@ -59,7 +59,7 @@ def regressor(n_components: int = 10, **others) -> RFLAFRegressor:
 @pytest.fixture
 def no_rivals(monkeypatch):
     """Refined models only from 200 rows on: a trial of random directions takes longer than all else together."""
-    monkeypatch.setattr(training, "_FEW_ROWS", 0)
+    monkeypatch.setattr(training, "FEW_ROWS", 0)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from . import _curve_kernels
 from ._refine_kernels import Rows
-from .blocks import BlockSource
+from .blocks import BlockSource, stack
 from .curves import Knots, no_knots, one_over_gaps, place_knots
 
 Array = NDArray[Any]
@@ -39,14 +39,13 @@ class Table:
 
 def read(source: BlockSource, blocks: range, mean_weight: float) -> Table:
     """Blocks of a source as one table; rows of weight zero are left out."""
-    parts = [source[i] for i in blocks]
-    X = np.concatenate([part.X.toarray() if sp.issparse(part.X) else part.X for part in parts])
-    y = np.concatenate([part.y for part in parts])
-    if parts[0].weight is None:
-        return Table(X, y, np.ones(X.shape[0]))
-    weight = np.concatenate([part.weight for part in parts if part.weight is not None]).astype(np.float64)
+    rows = stack(source[i] for i in blocks)
+    X = rows.X.toarray() if sp.issparse(rows.X) else rows.X
+    if rows.weight is None:
+        return Table(X, rows.y, np.ones(rows.n_rows))
+    weight = rows.weight.astype(np.float64)
     used = weight > 0
-    return Table(X[used], y[used], weight[used] / mean_weight)
+    return Table(X[used], rows.y[used], weight[used] / mean_weight)
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ class NormalEquations:
         mean = average[m].copy() if intercept else np.zeros(average.shape[0])
         z_mean, y_mean = mean[:m], mean[m + 1 :]
         if intercept:
-            blas.dger(-1.0, mean, mean, a=average.T, overwrite_a=1)  # without another array of this size
+            average = blas.dger(-1.0, mean, mean, a=average.T, overwrite_a=1).T  # in place, if the order of rows allows
         y_square = np.maximum(np.diagonal(average)[m + 1 :], 0)
         return RidgeSystem(
             average[:m, :m],

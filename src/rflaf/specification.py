@@ -13,7 +13,7 @@ _LARGEST_POOL = 5000
 _GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
-_WIDTH_FOR_FEW_ROWS = 100  # unless it is given
+FIRST_WIDTH = 100  # where none is given, to begin with
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FitSpec:
         A sum of functions of single columns, and such a sum with random directions besides; where columns are so many
         that they would leave no room, random directions alone.
         """
-        width = _WIDTH_FOR_FEW_ROWS if self.n_components is None else self.n_components
+        width = FIRST_WIDTH if self.n_components is None else self.n_components
         random = replace(self, refined=False, sampling="plain", n_components=width)
         if 2 * n_features > width:
             return [random]

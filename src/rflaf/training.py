@@ -35,8 +35,7 @@ from .problem import Problem, in_units, measure_finite, state_problem
 from .recipes import BENT, EITHER, STRAIGHT, TO_DEVIATIONS, WIDE, Hunt, Outliers, Plan, Trial, hold_out, settle
 from .refine import Shape
 from .selection import Selection
-from .specification import FEW_ROWS as _FEW_ROWS
-from .specification import FitSpec
+from .specification import FEW_ROWS, FIRST_WIDTH, FitSpec
 from .spectral import Directions
 
 Array = NDArray[Any]
@@ -45,7 +44,6 @@ _SAMPLE_ROWS = 2000
 _SEARCH_ROWS = 20_000
 _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to tell which recipe is best under the squared loss
 _MANY_ROWS = 10_000
-_FIRST_WIDTH = 100
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, stay straight unless asked to bend
 _ENCODED_MEMORY = 2**31
@@ -207,7 +205,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
     if not problem.squared:  # the penalty depends on how long one trains
         effort = 1.0
     hunt = hold_out(sample, column.mean, problem.moments.scale, rng, effort)
-    width = _FIRST_WIDTH if spec.n_components is None else spec.n_components
+    width = FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = () if problem.squared else tuple(map(float, problem.base))
     shape = Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth, problem.loss, base)
     tolerance = spec.tolerance if spec.n_components is None else None
@@ -215,7 +213,7 @@ def _refine(problem: Problem, spec: FitSpec, rng: np.random.Generator, executor:
         hunt, shape, _recipes(spec, problem), spec.keep_outliers, tolerance, executor
     )
     best = trials[0]
-    if n_rows <= _FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
+    if n_rows <= FEW_ROWS and outliers is None and spec.alpha is None and spec.per_component:
         rival = _better_rival(hunt, best, problem, spec, rng, executor)
         if rival is not None:
             return replace(_sample(problem, rival, rng, executor), trials=tuple(trials))
