@@ -28,6 +28,7 @@ from rflaf.report.markup import Markup, element, join
 from rflaf.report.quality import classification_scores, compare, regression_scores
 from rflaf.report.scores import verdict
 from rflaf.report.subject import subject_of
+from rflaf.spectral import AxesFirst, Gaussian
 
 EVIL = '<script>alert("x")</script>'
 NAMES = ["left", EVIL, "idle & 'odd'"]
@@ -192,6 +193,13 @@ def test_other_rungs_say_what_they_are(table, plan):
     convex = RFLAFRegressor(6, sampling="greedy", pool_size=40, random_state=0, **CONVEX).fit(X, y)
     paper = RFLAFRegressor.paper(6, pool_size=60, random_state=0).fit(X, y)
     assert "Convex: 6 components chosen greedily" in render_report(convex, X, y, plan=plan)
+    plain = RFLAFRegressor(6, random_state=0, **CONVEX).fit(X, y)
+    assert "Random directions, drawn plainly: 6 components" in render_report(plain, X, y, plan=plan)
+    n_columns = X.shape[1]
+    axes = RFLAFRegressor(n_columns, density=AxesFirst(Gaussian()), random_state=0, **CONVEX).fit(X, y)
+    assert f"A sum of functions of single columns: {n_columns} components" in render_report(axes, X, y, plan=plan)
+    both = RFLAFRegressor(n_columns + 2, density=AxesFirst(Gaussian()), random_state=0, **CONVEX).fit(X, y)
+    assert "Functions of single columns and random directions besides" in render_report(both, X, y, plan=plan)
     page = render_report(paper, X, y, plan=plan)
     assert "Algorithm 1" in page
     assert "Gaussian bumps" in page

@@ -92,6 +92,11 @@ def rung(subject: Subject) -> str:
         return f"The paper's Algorithm 1: {width} drawn from a pool by their leverage scores; its theory applies."
     if estimator.selection_ is not None:
         return f"Convex: {width} chosen greedily from a pool of random directions."
+    single = int(np.sum(np.count_nonzero(model.directions.W, axis=0) <= 1)) if model.n_features > 1 else 0
+    if single == model.n_components:
+        return f"A sum of functions of single columns: {width}."
+    if single:
+        return f"Functions of single columns and random directions besides: {width}."
     return f"Random directions, drawn plainly: {width}."
 
 
