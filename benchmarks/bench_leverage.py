@@ -7,12 +7,12 @@ import resource
 import numpy as np
 from interleaved import medians, protein, report
 
-from rflaf.bases import BSplineBasis, fit_function
-from rflaf.blocks import array_source, plan_rows
-from rflaf.executors import ThreadExecutor, resolve_n_jobs
-from rflaf.features import compile_map
-from rflaf.leverage import leverage_scores
-from rflaf.spectral import Gaussian, draw
+from rflaf.functions.bases import BSplineBasis, fit_function
+from rflaf.functions.densities import Gaussian, draw
+from rflaf.model.features import compile_map
+from rflaf.rows.blocks import array_source, plan_rows
+from rflaf.rows.executors import ThreadExecutor, resolve_n_jobs
+from rflaf.training.solvers.leverage import leverage_scores
 
 POOL, BLOCK = 5000, 2048
 

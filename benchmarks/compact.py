@@ -114,7 +114,7 @@ def hardships(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> None:
 
 def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
     """Error against width for every data set."""
-    from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
+    from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
     plt = require_matplotlib()
     from matplotlib.ticker import LogLocator

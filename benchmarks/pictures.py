@@ -17,7 +17,7 @@ from PIL import Image
 from sklearn.datasets import make_friedman1
 
 from rflaf import RFLAFClassifier, RFLAFRegressor
-from rflaf.plots import (
+from rflaf.inspection.plots import (
     ActivationBankDisplay,
     ActivationDisplay,
     CalibrationDisplay,
@@ -28,7 +28,7 @@ from rflaf.plots import (
     SpectrumDisplay,
     WidthDisplay,
 )
-from rflaf.report import write_report
+from rflaf.inspection.report import write_report
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 _N_TRAIN = 4000

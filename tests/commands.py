@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rflaf import cli
+from rflaf.cli import app as cli
 
 
 def output(capsys, *arguments) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from rflaf import specification
+from rflaf.training import specification
 
 pytest.register_assert_rewrite("commands", "refusals")
 hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no fault of an example

@@ -1,17 +1,28 @@
 """Random feature models with learnable activation functions: small, fast, non-linear models for tables.
 
+Implements Z. Ma, J. Yang and Y. Yang, "On the Generalization Properties of Learning the Random Feature Models with
+Learnable Activation Functions", arXiv 2510.15327 (2025), and the model's first paper, arXiv 2411.19468.
+
 >>> from rflaf import RFLAFRegressor
 >>> RFLAFRegressor(n_components=30)
 RFLAFRegressor(n_components=30)
 """
 
-from . import datasets, theory
+import sys
+import warnings
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .export import to_c, to_onnx
-from .model import Activation, RandomFeatureModel
-from .persistence import load, save
-from .planning import WidthPlan, plan
+from .estimators.width_plan import WidthPlan, plan
+from .export.model_file import load, save
+from .export.programs import to_c, to_onnx
+from .model.random_feature_model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
 
@@ -29,8 +40,57 @@ __all__ = [
     "datasets",
     "load",
     "plan",
+    "plots",
+    "report",
     "save",
     "theory",
     "to_c",
     "to_onnx",
 ]
+
+# Public modules that live in a room and are imported on first use: the package itself stays quick to import.
+_PUBLIC = {
+    "datasets": "rflaf.study.datasets",
+    "plots": "rflaf.inspection.plots",
+    "report": "rflaf.inspection.report",
+}
+# Former places of documented modules; importing from them warns for one release.
+_MOVED = {
+    "bases": "rflaf.functions.bases",
+    "files": "rflaf.rows.files",
+    "losses": "rflaf.functions.losses",
+    "spectral": "rflaf.functions.densities",
+    "tables": "rflaf.rows.tables",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return import_module(_PUBLIC[name])
+    raise AttributeError(f"module 'rflaf' has no attribute {name!r}")
+
+
+class _OtherNames(MetaPathFinder, Loader):
+    """Let ``from rflaf.plots import ...`` find the one module that lives in a room, under its other name."""
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        known = package == "rflaf" and (name in _PUBLIC or name in _MOVED)
+        return ModuleSpec(fullname, self) if known else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        name = spec.name.rpartition(".")[2]
+        place = _PUBLIC.get(name) or _MOVED[name]
+        if name in _MOVED:
+            warnings.warn(f"{spec.name} is now {place}; change the import", FutureWarning, stacklevel=2)
+        module = import_module(place)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """The import system has put its spec on the module, which is another's: put the module's own back."""
+        alias = module.__spec__
+        module.__spec__ = None if alias is None else alias.loader_state
+
+
+sys.meta_path.append(_OtherNames())

@@ -8,7 +8,7 @@ import sys
 def main() -> int:
     """Run the command line and return its exit code."""
     try:
-        from .cli import run
+        from rflaf.cli.app import run
     except ModuleNotFoundError as error:
         if error.name not in {"typer", "rich"}:
             raise

@@ -1,6 +1,6 @@
-"""The few ways in which this package says no, and the words it uses.
+"""What every room shares: the array type, the errors and warnings, and how a fit can end.
 
-Every message gives the rule that was broken, the value that broke it and the remedy.
+Every error message states the rule that was broken, the value that broke it and the remedy. Imports nothing of rflaf.
 
 >>> raise InvalidParameterError("alpha must be at least zero", -1.0, "Pass alpha='auto' to have it chosen.")
 Traceback (most recent call last):
@@ -8,6 +8,13 @@ rflaf.errors.InvalidParameterError: alpha must be at least zero; got -1.0. Pass 
 """
 
 from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 
 
 class InvalidParameterError(ValueError):
@@ -71,3 +78,15 @@ class ClusterError(RuntimeError):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint can no longer be written; the fit goes on without."""
+
+
+class StopReason(Enum):
+    """How the search for the activation ended; the value is advice."""
+
+    CONVERGED = "converged: the objective no longer falls by more than tol"
+    ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
+    ROUNDING = "converged to rounding: no step lowers the objective any more"
+    GRADIENT = "converged: the gradient is within tolerance of zero"
+    NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
+    TRAINED = "trained: directions, curves and activations together, for a fixed number of epochs"
+    CONVEX = "solved: one convex problem, no search"

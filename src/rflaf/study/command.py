@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rflaf import datasets
 from rflaf.errors import InvalidParameterError
 
-from . import evidence, experiments, figures, runner, summaries
+from . import datasets, evidence, experiments, figures, runner, summaries
 from .experiments import EFFORTS, Experiment
 
 RECORDS = "records.jsonl"

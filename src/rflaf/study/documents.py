@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rflaf.plots import require_matplotlib
+from rflaf.inspection.plots import require_matplotlib
 
 FORMATS = ("png", "svg", "pdf")
 

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rflaf.datasets import Dataset, load
-from rflaf.errors import DataNotFoundError
+from rflaf.errors import Array, DataNotFoundError
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
-from rflaf.executors import SingleThreadedBLAS
-from rflaf.plots import BLUE, ORANGE, require_matplotlib
+from rflaf.inspection.plots import BLUE, ORANGE, require_matplotlib
+from rflaf.rows.executors import SingleThreadedBLAS
 
+from .datasets import Dataset, load
 from .documents import markdown_table, save_figure
 from .gains import Gain, learned_kernel, measure_gain, tilted_kernels
 from .kernels import SCHEMES, DrawnKernel, Scheme, exponential, finite_rank, polynomial, worst_for_plain
@@ -30,7 +29,6 @@ from .lemmas import LemmaCount, count_events, failure_of_equal_eigenvalues
 from .orders import Order, Spectrum, measure_order, spectra
 from .runner import Progress
 
-Array = NDArray[Any]
 COLOURS: dict[Scheme, str] = {"plain": BLUE, "leverage": ORANGE}
 REAL = ("protein", "adult", "kin8nm", "powerplant")
 _DELTA = 0.1

@@ -28,9 +28,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from rflaf import datasets
 from rflaf.errors import InvalidParameterError
 
+from . import datasets
 from .protocols import BASES, SCHEMES, Trial
 
 EFFORTS = ("quick", "full")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rflaf.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
+from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
 from .documents import save_figure
 from .experiments import Experiment

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rflaf.blocks import array_source
-from rflaf.executors import ThreadExecutor
-from rflaf.planning import approximate_kernel, resolve_targets
+from rflaf.errors import Array
+from rflaf.estimators.width_plan import approximate_kernel, resolve_targets
+from rflaf.rows.blocks import array_source
+from rflaf.rows.executors import ThreadExecutor
 from rflaf.theory import effective_dimension
 
 from .kernels import CoordinateKernel, DrawnKernel, FeatureKernel, polynomial, spread
 from .lemmas import least_width
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

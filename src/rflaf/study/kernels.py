@@ -17,11 +17,10 @@ from typing import Literal, Protocol
 import numpy as np
 import scipy.linalg
 import scipy.stats
-from numpy.typing import NDArray
 
+from rflaf.errors import Array
 from rflaf.theory import effective_dimension
 
-Array = NDArray[np.float64]
 Scheme = Literal["plain", "leverage"]
 SCHEMES: tuple[Scheme, ...] = ("plain", "leverage")
 

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
 
-from rflaf import _kernels
-from rflaf.bases import Basis, Pieces
+from rflaf.errors import Array
+from rflaf.functions._kernels import features as _kernels
+from rflaf.functions.bases import Basis, Pieces
 
-Array = NDArray[Any]
 _TOLERANCE = 1e-5  # of the table of an activation, in its sup norm
 
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
 
+from rflaf.errors import Array
 from rflaf.theory import effective_dimension, growth_table, width
 
 from .kernels import CoordinateKernel, Scheme, exponential, finite_rank, polynomial, worst_for_plain
 from .lemmas import exact_width, least_width, mass_of
 
-Array = NDArray[np.float64]
 _CONFIDENCE = 0.95
 
 

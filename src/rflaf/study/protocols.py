@@ -24,28 +24,26 @@ from time import process_time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rflaf.bases import Basis, RBFBasis
-from rflaf.blocks import BlockSource, array_source
-from rflaf.datasets import Dataset, load
-from rflaf.errors import MissingExtraError
+from rflaf.errors import Array, MissingExtraError
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
-from rflaf.executors import Executor, ThreadExecutor
-from rflaf.features import compile_map
-from rflaf.final_fit import fit_shared
-from rflaf.leverage import Leverage, leverage_scores, resample
-from rflaf.losses import Logistic, Loss, Softmax, Squared
-from rflaf.pools import learn_activation
-from rflaf.problem import state_problem
-from rflaf.specification import FitSpec
-from rflaf.spectral import Directions
+from rflaf.functions.bases import Basis, RBFBasis
+from rflaf.functions.densities import Directions
+from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
+from rflaf.model.features import compile_map
+from rflaf.rows.blocks import BlockSource, array_source
+from rflaf.rows.executors import Executor, ThreadExecutor
+from rflaf.training.final_fit import fit_shared
+from rflaf.training.pools import learn_activation
+from rflaf.training.problem import state_problem
+from rflaf.training.solvers.leverage import Leverage, leverage_scores, resample
+from rflaf.training.specification import FitSpec
 
 from . import optimisers
+from .datasets import Dataset, load
 from .optimisers import CrossEntropy, MeanSquare, Schedule, Table, Weights
 from .splines import PublishedSpline, QuadraticSpline
 
-Array = NDArray[Any]
 INTERVAL = (-2.0, 2.0)
 BASES = ("rbf", "bspline", "bspline-published")
 SCHEMES = {

@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from itertools import groupby
 from pathlib import Path
 
-from rflaf.executors import SingleThreadedBLAS
+from rflaf.rows.executors import SingleThreadedBLAS
 
 from . import protocols
 from .protocols import Record, Trial

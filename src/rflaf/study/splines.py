@@ -11,19 +11,18 @@ code has h m in place of m in the middle piece, which is neither continuous nor 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rflaf.bases import Pieces, second_difference_penalty
-
-Array = NDArray[Any]
+from rflaf.errors import Array
+from rflaf.functions.bases import Pieces, second_difference_penalty
 
 
 @dataclass(frozen=True, slots=True)
 class QuadraticSpline:
-    """A `rflaf.bases.Basis` of quadratic B-splines at ``n_basis`` even grid points over the interval, ends included.
+    """A `rflaf.functions.bases.Basis` of quadratic B-splines at ``n_basis`` even grid points over the interval, ends
+    included.
 
     >>> QuadraticSpline(n_basis=5).values(0.5)
     array([0.        , 0.16666667, 1.        , 0.16666667, 0.        ])

@@ -1,0 +1,123 @@
+"""The command line, on the extra ``cli``.
+
+Exit codes: 0 done; 2 a mistake of the caller's, told in one line and never in a traceback, which ``--debug`` shows; 1 a
+fault of ours, with its traceback; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from rflaf import __version__
+from rflaf.rows.files.outputs import check_output
+
+from . import demo as demonstration
+from . import model_commands, table_commands
+from .console import errors, explain, results
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Random feature models with learnable activation functions.",
+)
+for command in (*model_commands.COMMANDS, *table_commands.COMMANDS):
+    app.command()(command)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code: 0 done, 2 a mistake of the caller's, 130 interrupted."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = app(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
+    except Exception as error:
+        if debug:
+            raise
+        return explain(error)
+    return int(code or 0)
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+    """Options of every command."""
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    results.print(__version__, highlight=False)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("rflaf-demo.png"),
+    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("rflaf-demo.html"),
+) -> None:
+    """Fit two problems at growing widths, print the test errors and draw them; then report on one model.
+
+    Example:  rflaf demo --out picture.png --report report.html
+    """
+    check_output(out)
+    check_output(report)
+    problems = [demonstration.diabetes(), demonstration.teacher()]
+    n_fits = len(problems) * demonstration.fits_per_problem()
+    bar = Progress(
+        TextColumn("fitting"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
+        console=errors, disable=not errors.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar as progress:
+        task = progress.add_task("fit", total=n_fits)
+        outcomes = list(demonstration.run(problems, lambda: progress.advance(task)))
+    for problem in problems:
+        results.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
+    demonstration.draw(outcomes, out)
+    results.print(f"picture: {out}", highlight=False)
+    demonstration.report_diabetes(report)
+    results.print(f"report:  {report}, open it in a browser", highlight=False)
+
+
+@app.command()
+def reproduce(
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies; all usual ones if none.")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Hours of work, or minutes.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for records, tables and figures.")] = Path("rflaf-paper"),
+    jobs: Annotated[int, typer.Option(help="Processes to run trials in.", min=1)] = 2,
+) -> None:
+    """Run the paper's experiments, beside the authors' numbers; a run that was stopped goes on where it was.
+
+    Example:  rflaf reproduce figure1 --quick --out results
+    """
+    from rflaf.study import command
+
+    bar = Progress(
+        BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"),
+        console=errors, disable=not errors.is_terminal, transient=True,
+    )  # fmt: skip
+    with bar as progress:
+        task = progress.add_task("", total=None)
+
+        def show(done: int, total: int, line: str) -> None:
+            progress.update(task, completed=done, total=total, description=line)
+
+        written = command.reproduce(figures or [], "full" if full else "quick", out, show, jobs)
+    for path in written:
+        results.print(str(path), highlight=False, soft_wrap=True)
+
+
+def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> Table:
+    n_rows, n_columns = problem.X_train.shape
+    title = f"{problem.name}: {n_rows} training rows x {n_columns} columns; test error / variance (seconds to fit)"
+    table = Table(title=title, title_justify="left", min_width=len(title))
+    table.add_column("width", justify="right")
+    for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
+        table.add_column(scheme, justify="right")
+    for width in demonstration.WIDTHS:
+        row = [outcome for outcome in outcomes if outcome.width == width]
+        table.add_row(str(width), *(f"{outcome.error:.3f} ({outcome.seconds:.2f} s)" for outcome in row))
+    return table

@@ -1,0 +1,100 @@
+"""What the commands share: where they print, how they show that they work, and how they say no.
+
+Results go to standard output, as text or, with ``--json``, as one JSON object; everything else to standard error, and
+progress only to a terminal. Needs the extra ``cli``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from rflaf.errors import MissingExtraError
+
+results = Console()
+errors = Console(stderr=True)
+MISTAKE, INTERRUPTED = 2, 130  # exit codes
+
+
+def show(values: Mapping[str, Any], lines: Iterable[str | Table], as_json: bool) -> None:
+    """Print ``values`` as JSON, or else ``lines``."""
+    if as_json:
+        results.print(json.dumps(_finite(values), default=str), markup=False, highlight=False, soft_wrap=True)
+        return
+    for line in lines:
+        if isinstance(line, str):
+            results.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            results.print(line)
+
+
+def remark(line: str) -> None:
+    """A line beside the results."""
+    errors.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on a terminal what is going on, with the last line of the package's log."""
+    if not errors.is_terminal:
+        yield
+        return
+    logger = logging.getLogger("rflaf")
+    level, handler = logger.level, _LastLine(what)
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        with errors.status(what) as handler.status:
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+class _LastLine(logging.Handler):
+    """Shows every line of a log in place of the one before."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self.what = what
+        self.status: Any = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.status is not None:
+            self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
+
+
+def explain(error: Exception) -> int:
+    """One line for what the caller can mend, and the exit code; anything else is ours and keeps its traceback."""
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, typer.Abort):
+        remark("rflaf: interrupted")
+        return INTERRUPTED
+    if hasattr(error, "format_message"):  # a complaint of the parser about the call
+        message = f"{error.format_message()} (see rflaf --help)"
+    elif isinstance(error, OSError | ValueError | MissingExtraError):
+        message = str(error)
+    else:
+        raise error
+    remark(f"rflaf: {' '.join(message.split())}")
+    return MISTAKE
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinite numbers: null stands for them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Mapping):
+        return {str(name): _finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,178 @@
+"""The demonstration behind ``rflaf demo``: width against test error for the sampling schemes.
+
+Two problems: the diabetes data that scikit-learn carries, and a target of the paper's own class,
+f*(x) = E_w[sigma(w . x) v(w)]. A third target is made of the model's own directions, so that the learned activation can
+be laid beside the true one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_diabetes
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rflaf.errors import Array
+from rflaf.estimators import RFLAFRegressor
+from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
+from rflaf.inspection.report import write_report
+from rflaf.study.datasets import Teacher, wave
+
+WIDTHS = (10, 30, 100)
+_SEEDS = (0, 1, 2)
+_KNOWN_WIDTH = 30
+_LONGER = {
+    "bmi": "body mass index",
+    "bp": "blood pressure",
+    "s1": "cholesterol",
+    "s2": "LDL",
+    "s3": "HDL",
+    "s4": "cholesterol / HDL",
+    "s5": "log triglycerides",
+    "s6": "glucose",
+}
+_PAPER: dict[str, Any] = {"directions": "random", "activation": "shared"}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A split data set; the target is scaled to unit variance, so that predicting its mean costs one."""
+
+    name: str
+    X_train: Array
+    X_test: Array
+    y_train: Array
+    y_test: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Mean over seeds of the test error and the seconds of a fit."""
+
+    problem: str
+    scheme: str
+    width: int
+    error: float
+    seconds: float
+
+
+def diabetes() -> Problem:
+    """442 patients, ten columns, carried by scikit-learn."""
+    X, y = load_diabetes(return_X_y=True)
+    return _split("diabetes", X, y)
+
+
+def teacher(n_samples: int = 10_000, n_features: int = 6, n_directions: int = 4_000) -> Problem:
+    """Rows of the paper's target class: f*(x) = E_w[wave(w . x) v(w)] by many directions, plus 5 % noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n_samples, n_features))
+    W = rng.standard_normal((n_features, n_directions)) / np.sqrt(n_features)
+    v = np.sign(W[0]) * np.abs(W[1])
+    y = Teacher(W, v, wave)(X)
+    return _split("teacher", X, y + 0.05 * y.std() * rng.standard_normal(n_samples))
+
+
+def known_activation(n_samples: int = 4_000, n_features: int = 4) -> Problem:
+    """A target made of the very directions a model of seed 0 draws, under a known activation."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n_samples, n_features))
+    probe = RFLAFRegressor(_KNOWN_WIDTH, bandwidth=1.0, random_state=0, **_PAPER).fit(X, X[:, 0])
+    directions = probe.model_.directions
+    y = wave(X @ directions.W + directions.offset) @ rng.standard_normal(_KNOWN_WIDTH)
+    return _split("a known", X, y)
+
+
+def schemes(width: int, seed: int) -> dict[str, Any]:
+    """The models compared at one width."""
+    return {
+        "RBFSampler + Ridge": make_pipeline(
+            StandardScaler(), RBFSampler(gamma="scale", n_components=width, random_state=seed), Ridge()
+        ),
+        "rflaf, plain": RFLAFRegressor(width, random_state=seed, **_PAPER),
+        "rflaf, leverage": RFLAFRegressor(width, sampling="leverage", pool_size=1000, random_state=seed, **_PAPER),
+        "rflaf, refined": RFLAFRegressor(width, random_state=seed),
+    }
+
+
+def fits_per_problem() -> int:
+    """Number of fits `run` makes for one problem."""
+    return len(WIDTHS) * len(schemes(1, 0)) * len(_SEEDS)
+
+
+def run(problems: list[Problem], advance: Callable[[], None] = lambda: None) -> Iterator[Outcome]:
+    """Every scheme at every width on every problem, averaged over seeds."""
+    for problem in problems:
+        for width in WIDTHS:
+            for scheme in schemes(width, 0):
+                fits = [_fit(problem, schemes(width, seed)[scheme], advance) for seed in _SEEDS]
+                error, seconds = np.mean(fits, axis=0)
+                yield Outcome(problem.name, scheme, width, float(error), float(seconds))
+
+
+def draw(outcomes: list[Outcome], path: Path) -> None:
+    """Width against error for every problem, and an activation recovered from a target that was made with it."""
+    plt = require_matplotlib()
+    names = list(dict.fromkeys(outcome.problem for outcome in outcomes))
+    figure, axes = plt.subplots(1, len(names) + 1, figsize=(4.2 * (len(names) + 1), 3.4), layout="constrained")
+    for ax, name in zip(axes, names, strict=False):
+        _draw_errors(ax, [outcome for outcome in outcomes if outcome.problem == name])
+    _draw_activation(axes[-1])
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def report_diabetes(path: Path) -> None:
+    """A report of a model of the diabetes data, on rows it has not seen."""
+    data = load_diabetes()
+    X_train, X_test, y_train, y_test = train_test_split(data.data, data.target, test_size=0.2, random_state=0)
+    model = RFLAFRegressor(_KNOWN_WIDTH, random_state=0).fit(X_train, y_train)
+    names = [_LONGER.get(name, name) for name in data.feature_names]
+    title = "How diabetes progresses in a year"
+    write_report(model, X_test, y_test, path, train=(X_train, y_train), feature_names=names, title=title)
+
+
+def _split(name: str, X: Array, y: Array) -> Problem:
+    parts = train_test_split(X, (y - y.mean()) / y.std(), test_size=0.2, random_state=0)
+    return Problem(name, *parts)
+
+
+def _fit(problem: Problem, model: Any, advance: Callable[[], None]) -> tuple[float, float]:
+    start = perf_counter()
+    model.fit(problem.X_train, problem.y_train)
+    seconds = perf_counter() - start
+    advance()
+    return float(np.mean((model.predict(problem.X_test) - problem.y_test) ** 2)), seconds
+
+
+def _draw_errors(ax: Any, outcomes: list[Outcome]) -> None:
+    styles = zip(
+        dict.fromkeys(outcome.scheme for outcome in outcomes), (GREY, BLUE, ORANGE, GREEN), "s^oD", strict=False
+    )
+    for scheme, color, marker in styles:
+        line = [outcome for outcome in outcomes if outcome.scheme == scheme]
+        ax.plot([o.width for o in line], [o.error for o in line], marker=marker, color=color, label=scheme)
+    ax.set(xscale="log", xlabel="width S", ylabel="test error / variance", title=outcomes[0].problem)
+    ax.set_xticks(WIDTHS, [str(width) for width in WIDTHS], minor=False)
+    ax.minorticks_off()
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=8)
+
+
+def _draw_activation(ax: Any) -> None:
+    problem, activation = known_activation(), wave
+    model = RFLAFRegressor(_KNOWN_WIDTH, n_basis=32, bandwidth=1.0, random_state=0, **_PAPER)
+    model.fit(problem.X_train, problem.y_train)
+    display = ActivationDisplay.from_estimator(model, problem.X_train, ax=ax)
+    scale, shift = np.polyfit(activation(display.z), display.value, 1)  # known up to scale and shift
+    ax.plot(display.z, scale * activation(display.z) + shift, "--", color=ORANGE, lw=2, label="true activation")
+    ax.set_title(f"{problem.name} activation, recovered")
+    ax.legend(frameon=False, fontsize=8)

@@ -1,0 +1,173 @@
+"""The commands about a table before there is a model: plan a width, and compare with what anyone would try first.
+
+Needs the extra ``cli``; pictures need ``plots``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.table import Table
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.width_plan import WidthPlan
+from rflaf.estimators.width_plan import plan as plan_width
+from rflaf.inspection.report.quality import classification_scores, regression_scores, usual_models
+from rflaf.inspection.report.speed import cost_in_batch
+from rflaf.rows.files.chunks import read_table
+from rflaf.rows.files.outputs import check_output
+from rflaf.rows.tables import MISSING, find_column, make_encoding, make_target, summarise
+
+from .console import show, working
+from .model_commands import Data, Header, Json
+
+Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
+
+
+def plan(
+    data: Data,
+    target: Target,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Sampling error, a share of the variance.", show_default="4 / sqrt(rows)")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="Probability that the promise fails.")] = 0.1,
+    out: Annotated[Path | None, typer.Option(help="Where to write a picture.", show_default="none")] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample and the directions.")] = 0,
+    header: Header = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how wide a model should be before it is trained, by theory and by a look at a sample.
+
+    Example:  rflaf plan houses.csv --target price --out spectrum.png
+    """
+    if out is not None:
+        check_output(out)
+    with working("reading"):
+        X, y, task = _encoded(data, target, header)
+    with working("planning"):
+        answer = plan_width(
+            X, y, epsilon=epsilon, delta=delta, loss="log_loss" if task == "classification" else "squared",
+            random_state=seed,
+        )  # fmt: skip
+    if out is not None:
+        _draw(answer, out)
+    lines: list[str | Table] = [_plan_table(answer)]
+    show(_plan_values(answer), lines if out is None else [*lines, f"picture: {out}"], as_json)
+
+
+def bench(
+    data: Data,
+    target: Target,
+    width: Annotated[list[int] | None, typer.Option(help="Widths to try.", show_default="30 and 100")] = None,
+    test_share: Annotated[float, typer.Option(help="Share of rows to measure on.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the split and of the fits.")] = 0,
+    header: Header = None,
+    as_json: Json = False,
+) -> None:
+    """Compare with the models anyone would try first: error on rows held out, seconds to fit, microseconds a row.
+
+    Example:  rflaf bench houses.csv --target price --width 30 --width 100
+    """
+    widths = width or [30, 100]
+    if not 0 < test_share < 1:
+        raise InvalidParameterError("--test-share must lie between 0 and 1", test_share, "Use 0.2.")
+    with working("reading"):
+        X, y, task = _encoded(data, target, header)
+    with working("comparing"):
+        results = list(_compare(X, y, task == "classification", widths, test_share, seed))
+    values = {"task": task, "rows": len(X), "columns": X.shape[1], "models": [asdict(result) for result in results]}
+    show(values, [f"{task} of {target!r}, {len(X):,} rows", _bench_table(results)], as_json)
+
+
+COMMANDS = (plan, bench)
+
+
+@dataclass(frozen=True)
+class Benched:
+    """A model on rows held out: the name of its error and the error, seconds to fit, microseconds a row in a batch."""
+
+    name: str
+    metric: str
+    error: float
+    fit_seconds: float
+    microseconds: float
+
+
+def _encoded(data: Path, target: str, header: bool | None) -> tuple[Array, Array, str]:
+    """The columns as numbers, the target, and the task."""
+    table = read_table(data, header)
+    aim = make_target(summarise(table.select([find_column(target, table.column_names)])), target)
+    encoding = make_encoding(summarise(table), {aim.name}, (), MISSING)
+    return encoding.transform(table), aim.read(table), aim.task
+
+
+def _compare(X: Array, y: Array, classify: bool, widths: list[int], test_share: float, seed: int) -> Iterator[Benched]:
+    from sklearn.model_selection import train_test_split  # slow to import, and only needed here
+
+    classes, code = np.unique(y, return_inverse=True) if classify else (None, y)
+    X_train, X_test, y_train, y_test = train_test_split(X, code, test_size=test_share, random_state=seed)
+    ours = RFLAFClassifier if classify else RFLAFRegressor
+    n_classes = None if classes is None else len(classes)
+    models: dict[str, Any] = {f"rflaf, {width}": ours(width, random_state=seed) for width in widths}
+    models |= usual_models(n_classes, X.shape[1], max(widths))
+    for name, model in models.items():
+        started = perf_counter()
+        fitted = model.fit(X_train, y_train)
+        seconds = perf_counter() - started
+        predict = fitted.predict_proba if classify else fitted.predict
+        answers = predict(X_test)
+        scores = classification_scores(y_test, answers) if classify else regression_scores(y_test, answers)
+        yield Benched(name, scores[0].name, scores[0].value, seconds, cost_in_batch(predict, X_test))
+
+
+def _bench_table(results: list[Benched]) -> Table:
+    table = Table()
+    for heading in ("model", results[0].metric, "seconds to fit", "microseconds a row"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for result in sorted(results, key=lambda result: result.error):
+        table.add_row(result.name, f"{result.error:.4g}", f"{result.fit_seconds:.2f}", f"{result.microseconds:.2f}")
+    return table
+
+
+def _plan_table(answer: WidthPlan) -> Table:
+    table = Table(show_header=False)
+    for quantity, value, meaning in answer.table():
+        table.add_row(quantity, value, meaning)
+    return table
+
+
+def _plan_values(answer: WidthPlan) -> dict[str, Any]:
+    practice = answer.practice
+    return {
+        "rows": answer.n_samples,
+        "columns": answer.n_features,
+        "loss": answer.case,
+        "lambda": answer.lam,
+        "epsilon": answer.epsilon,
+        "delta": answer.delta,
+        "effective_dimension": answer.effective_dimension,
+        "decay": asdict(answer.decay),
+        "spread": answer.spread,
+        "plain_width": answer.plain_width,
+        "leverage_width": answer.leverage_width,
+        "enough_plain": answer.enough_plain,
+        "enough_greedy": answer.enough_greedy,
+        "squared_norm": None if practice is None else practice.squared_norm,
+        "fit_seconds": None if practice is None else practice.fit_seconds,
+        "fit_bytes": answer.fit_bytes,
+    }
+
+
+def _draw(answer: WidthPlan, out: Path) -> None:
+    from rflaf.inspection.plots import SpectrumDisplay, require_matplotlib
+
+    figure = SpectrumDisplay.from_plan(answer).figure_
+    figure.savefig(out, dpi=150)
+    require_matplotlib().close(figure)

@@ -1,0 +1,485 @@
+"""The estimators: scikit-learn's conventions translated into a `rflaf.training.algorithm1.FitSpec` and back.
+
+No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
+estimator is left as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
+
+from rflaf.errors import Array, InvalidParameterError, OutlierWarning, StopReason
+from rflaf.functions.bases import Basis, make_basis
+from rflaf.functions.densities import Density, resolve_density
+from rflaf.functions.losses import Loss, Squared
+from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
+from rflaf.rows.checkpoint import resumed
+from rflaf.rows.dask import by_partition, executor_for
+from rflaf.rows.executors import resolve_n_jobs
+from rflaf.rows.files import is_files
+from rflaf.rows.inputs import OpenRows, open_rows
+from rflaf.rows.progress import Begin, displays, watched
+from rflaf.rows.tables import TableEncoding
+from rflaf.training.algorithm1 import FitResult, train
+from rflaf.training.memory import TableSize, plan_more, plan_prediction
+from rflaf.training.online import Chunk, Seen, Terms, begin, carry_on
+from rflaf.training.solvers.shared_activation import Search
+from rflaf.training.specification import FitSpec
+
+from .parameters import check_parameters, resolve_random_state
+from .thumbnail import activation_figure
+
+_INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A fit under way: what it has opened, and what its passes are begun with."""
+
+    opened: ExitStack
+    begin: Begin
+
+
+class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What the estimators share: arguments, fitting, and the features as a transformer."""
+
+    __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
+    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
+
+    table_encoding_: TableEncoding | None = None
+    _terms: Terms
+    _seen: Seen | None
+
+    def __init__(
+        self,
+        n_components: int | str = 100,
+        *,
+        directions: str = "refined",
+        sampling: str = "plain",
+        activation: str | int = "per_component",
+        curves: bool | str = "auto",
+        outliers: str = "auto",
+        basis: str | Basis = "bspline",
+        n_basis: int = 16,
+        pool_size: int | str = "auto",
+        density: str | Density = "gaussian",
+        bandwidth: float | str = "auto",
+        alpha: float | str = "auto",
+        leverage_alpha: float | str = "auto",
+        leverage_rows: int | str = "all",
+        fit_intercept: bool = True,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        tolerance: float = 0.01,
+        half_life: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory: int | str = "auto",
+        verbose: bool = False,
+        checkpoint: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.directions = directions
+        self.sampling = sampling
+        self.activation = activation
+        self.curves = curves
+        self.outliers = outliers
+        self.basis = basis
+        self.n_basis = n_basis
+        self.pool_size = pool_size
+        self.density = density
+        self.bandwidth = bandwidth
+        self.alpha = alpha
+        self.leverage_alpha = leverage_alpha
+        self.leverage_rows = leverage_rows
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.tolerance = tolerance
+        self.half_life = half_life
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory = memory
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+
+    @classmethod
+    def paper(
+        cls, n_components: int = 100, *, pool_size: int = 5000, basis: str | Basis = "rbf", **others: Any
+    ) -> Self:
+        """The paper's Algorithm 1: random directions, leverage weighted sampling from a pool, one shared activation.
+
+        >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
+        'leverage'
+        """
+        fixed = {"directions": "random", "sampling": "leverage", "activation": "shared"}
+        return cls(n_components, pool_size=pool_size, basis=basis, **{**others, **fixed})
+
+    @classmethod
+    def convex(cls, n_components: int | str = 100, **others: Any) -> Self:
+        """Random directions chosen greedily from a pool, one activation a component: a convex problem, solved exactly.
+
+        >>> RFLAFRegressor.convex(30).sampling
+        'greedy'
+        """
+        return cls(n_components, **{**others, "directions": "random", "sampling": "greedy"})
+
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
+
+        ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
+        repeated rows; refined ones meet in other mini-batches then.
+
+        ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` are names of their
+        columns,
+        and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
+        `rflaf.rows.dask`).
+        """
+        with self._fitting() as fit:
+            spec = self._spec()
+            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
+            result = self._train(source, spec, fit.begin)
+            self._accept(result, single_output)
+        self._warn(result)
+        return self
+
+    @contextmanager
+    def _fitting(self) -> Iterator[Fitting]:
+        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
+
+        What it opens is closed with it.
+        """
+        with (
+            _unchanged_on_error(self),
+            _shown(self.verbose),
+            displays(bool(self.verbose)) as begin,
+            ExitStack() as opened,
+        ):
+            check_parameters(self)
+            yield Fitting(opened, begin)
+
+    def _rows(
+        self, fit: Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+    ) -> tuple[BlockSource, bool]:
+        """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
+        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin, self._memory)
+        if rows is not None:
+            fit.opened.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+            if reset:
+                loss.check_range(*rows.target_range)
+            return CheckedTargets(rows.source, loss), rows.single_output
+        self.table_encoding_ = None
+        X, y = self._check_numbers(X, y, reset)
+        (loss.check if reset else loss.check_more)(y)
+        return array_source(X, y, check_weight(sample_weight, X)), np.ndim(y) == 1
+
+    def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
+        """Rows and numeric targets, validated."""
+        X, y = validate_data(
+            self, X, y,
+            accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
+            ensure_min_samples=2 if reset else 1, reset=reset,
+        )  # fmt: skip
+        if sp.issparse(y):
+            raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
+        return X, y
+
+    def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
+        """Train on rows wherever they are, shown and recorded as asked."""
+        rng, seeded = resolve_random_state(self.random_state), self.random_state is not None
+        with (
+            executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
+            resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
+        ):
+            return train(source, spec, rng, executor)
+
+    def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
+        """Learn from a chunk of rows; a first one was fitted already."""
+        squared = self.model_.last_layer is not None
+        budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)
+        chunk = Chunk(source.with_rows(budget.block_rows), self.half_life)
+        with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
+            executor = watched(workers, begin_pass)
+            executor = executor if budget.n_workers is None else executor.limited(budget.n_workers)
+            if first:
+                model, self._seen = begin(self.model_, self._terms, chunk, executor)
+            else:
+                model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
+        self._adopt(model)
+
+    def _determined_by(self) -> str:
+        """All arguments that a model depends on."""
+        others = {"n_jobs", "verbose", "checkpoint", "random_state"}
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
+        return f"{type(self).__name__} {chosen}"
+
+    def _take_columns(self, rows: OpenRows, reset: bool) -> None:
+        """Remember the columns of rows that are not in memory, as `validate_data` does of those that are."""
+        names = None if rows.feature_names is None else np.array(rows.feature_names, dtype=object)
+        if reset:
+            _check_feature_names(self, None, reset=True)
+            self.n_features_in_ = rows.source.n_features
+            self.table_encoding_ = rows.encoding
+            if names is not None:
+                self.feature_names_in_ = names
+            if rows.source.n_samples < 2:
+                raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
+        else:
+            known = getattr(self, "feature_names_in_", None)
+            if rows.source.n_features != self.n_features_in_ or (
+                names is not None and known is not None and names.tolist() != known.tolist()
+            ):
+                raise InvalidParameterError(
+                    "columns must be those of the first rows, in their order",
+                    rows.source.n_features if names is None else names.tolist(),
+                    f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
+                )
+
+    def _by_rows(self, X: Any, answer: Callable[[Any], Array], out: Array | None = None) -> Array:
+        """What ``answer`` says of validated rows, in ``out`` if given; of rows in files block by block."""
+        check_is_fitted(self)
+        if not is_files(X):
+            answers = answer(self._check_rows(X))
+            return answers if out is None else _write(answers, out, 0, answers.shape[0])
+        with _shown(self.verbose), displays(bool(self.verbose)) as begin:
+            opened = open_rows(X, None, None, False, self.table_encoding_, begin, self._memory)
+            assert opened is not None
+            with closing(opened):
+                return self._by_blocks(self._readable(opened), answer, out, begin)
+
+    def _by_blocks(self, source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
+        n_rows = source.n_samples
+        with begin("predict", n_rows, n_rows) as display:
+            for i in range(len(source)):
+                block = source[i]
+                answers = answer(block.X)
+                if out is None:
+                    out = np.empty((n_rows, *answers.shape[1:]), answers.dtype)
+                _write(answers, out, block.first, n_rows)
+                display.advance(block.n_rows)
+        assert out is not None  # files have rows
+        return out
+
+    def _readable(self, opened: OpenRows) -> BlockSource:
+        """Rows to predict, in blocks worth a call that fit the memory."""
+        if opened.source.n_features != self.n_features_in_:
+            raise InvalidParameterError(
+                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
+            )
+        width = self.model_.n_components + self.model_.n_outputs
+        return opened.source.with_rows(plan_prediction(self._memory, TableSize.of(opened.source), width))
+
+    def _score_files(
+        self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
+    ) -> tuple[Array, Array, Array | None]:
+        """Targets, answers and weights of rows in files, read once."""
+        check_is_fitted(self)
+        opened = open_rows(X, y, sample_weight, labels, self.table_encoding_)
+        assert opened is not None
+        with closing(opened):
+            source = self._readable(opened)
+            blocks = (source[i] for i in range(len(source)))
+            parts = [(block.y, answer(block.X), block.weight) for block in blocks]
+        targets, answers = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        weights = [part[2] for part in parts if part[2] is not None]
+        return targets, answers, np.concatenate(weights) if weights else None
+
+    def _warn(self, result: FitResult) -> None:
+        if result.outliers is not None:
+            warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
+        if self.stop_reason_ is StopReason.ITERATIONS:
+            warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
+
+    @by_partition
+    def transform(self, X: Any, *, out: Array | None = None) -> Array:
+        """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_).
+
+        They are written into the array ``out`` if one is given.
+        """
+        return self._by_rows(X, lambda rows: self.model_.features(rows), out)
+
+    def _check_rows(self, X: Any) -> Any:
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _spec(self) -> FitSpec:
+        return FitSpec(
+            n_components=None if self.n_components == "auto" else int(self.n_components),
+            tolerance=float(self.tolerance),
+            refined=self.directions == "refined",
+            curves=None if isinstance(self.curves, str) else bool(self.curves),
+            keep_outliers=self.outliers == "keep",
+            sampling=self.sampling,
+            per_component=self.activation != "shared",
+            n_shapes=None if isinstance(self.activation, str) else int(self.activation),
+            pool_size=None if self.pool_size == "auto" else int(self.pool_size),
+            loss=self._loss(),
+            basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
+            density=resolve_density(self.density),
+            bandwidth=_number_or_none(self.bandwidth),
+            alpha=_number_or_none(self.alpha),
+            leverage_alpha=_number_or_none(self.leverage_alpha),
+            leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
+            intercept=bool(self.fit_intercept),
+            search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
+            memory=self._memory,
+        )
+
+    @property
+    def _memory(self) -> int | None:
+        return None if self.memory == "auto" else int(self.memory)
+
+    def _loss(self) -> Loss:
+        return Squared()
+
+    def _own_basis(self) -> Basis:
+        if isinstance(self.basis, Basis):
+            return self.basis
+        raise InvalidParameterError(
+            "basis must be 'bspline', 'rbf' or a Basis object", self.basis, "Use basis='bspline'."
+        )
+
+    def _accept(self, result: FitResult, single_output: bool) -> None:
+        self._single_output = single_output
+        self._terms, self._seen = result.terms, None
+        self._adopt(result.model)
+        self.loss_ = result.loss
+        self.alpha_ = result.alpha
+        self.bandwidth_ = result.bandwidth
+        self.objective_trace_ = result.trace
+        self.n_iter_ = max(1, len(result.trace) - 1)
+        self.stop_reason_ = result.stop_reason
+        self.column_importance_ = result.column_importance
+        self.trials_ = result.trials
+        self.solver_remedy_ = result.remedy
+        self.selection_ = result.selection
+        self.leverage_ = result.leverage
+        self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
+        self.effective_dimension_ = None if result.leverage is None else result.leverage.effective_dimension
+
+    def _adopt(self, model: RandomFeatureModel) -> None:
+        single = self._single_output
+        self.model_ = model
+        self.activation_ = model.activation
+        self.curves_ = model.curves
+        self.directions_ = model.directions.W
+        self.importance_ = model.directions.importance
+        self.coef_ = model.v[:, 0] if single else model.v.T
+        self.intercept_ = float(model.intercept[0]) if single else model.intercept
+        self.n_components_ = model.n_components
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _html_repr(self) -> str:
+        """scikit-learn's picture for notebooks, with what was learned below it."""
+        picture: str = super()._html_repr()
+        return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
+    """Put answers about some of ``n_rows`` rows in their place in an array that can hold those about all."""
+    shape, rounded = (n_rows, *answers.shape[1:]), answers.dtype.kind == "f"
+    if not (
+        isinstance(out, np.ndarray)
+        and out.shape == shape
+        and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
+    ):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise InvalidParameterError(
+            f"out must be an array of shape {shape} that can hold {answers.dtype}",
+            found,
+            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
+        )
+    out[first : first + answers.shape[0]] = answers
+    return out
+
+
+def _number_or_none(value: Any) -> float | None:
+    return None if value == "auto" else float(value)
+
+
+def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
+    """Return the weights of the rows of ``X``, validated, or None."""
+    if sample_weight is None:
+        return None
+    if not np.any(np.asarray(sample_weight)):
+        raise InvalidParameterError(
+            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
+        )
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    return weight
+
+
+@contextmanager
+def _unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """A fit that fails leaves the estimator as it was: unfitted, or fitted as before."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+class _ToStandardError(logging.Handler):
+    """Standard error as it is at the time: a progress bar puts itself before it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+@contextmanager
+def _shown(verbose: bool) -> Iterator[None]:
+    """Show the log of the package on standard error while a verbose fit runs."""
+    if not verbose:
+        yield
+        return
+    logger, handler = logging.getLogger("rflaf"), _ToStandardError()
+    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

@@ -1,0 +1,357 @@
+"""How wide should a model be? Told before it is trained, from a sample of the rows.
+
+The approximate kernel is learned as in lines 1 and 2 of Algorithm 1. Its spectrum gives the effective dimension and the
+case of the paper's tables, and with them the widths that theory asks for; a greedy path and a path of plain draws tell
+the widths that are enough in practice. Theory is a promise for the worst function of the kernel's unit ball; practice
+is this target. Both are in the table.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from rflaf.errors import Array, AssumptionWarning, InvalidParameterError, StopReason
+from rflaf.functions.bases import fit_function
+from rflaf.functions.densities import Directions
+from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
+from rflaf.model.features import FeatureMap, sum_equations
+from rflaf.model.greedy import Selection, WidthPath
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.rows.blocks import MOST_ROWS, BlockSource, array_source
+from rflaf.rows.executors import Executor, ThreadExecutor, resolve_n_jobs
+from rflaf.theory import Case, check_delta, lambda_for, leverage_width, plain_width
+from rflaf.theory.spectrum import Decay, KernelSpectrum, spectrum_of_rows
+from rflaf.training.memory import TableSize, fit_stages
+from rflaf.training.pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
+from rflaf.training.problem import Problem, state_problem
+from rflaf.training.solvers.leverage import scores_from_equations
+from rflaf.training.solvers.shared_activation import STARTS, SharedActivation
+from rflaf.training.specification import FitSpec
+
+from .parameters import resolve_random_state
+
+_SAMPLE_ROWS, _POOL_SIZE = 4000, 1000
+_DENSE_GRID = 2001
+_LAMBDAS = np.geomspace(1e-6, 1.0, 61)
+_LOSSES: dict[str, Loss] = {"squared": Squared(), "log_loss": Logistic()}
+
+
+@dataclass(frozen=True)
+class Practice:
+    """What a target says of the width.
+
+    Attributes
+    ----------
+    path : errors of plain draws on rows held out, by width
+    selection : errors of the greedy path
+    squared_norm : of the function learned at lambda; at most one in the paper
+    fit_seconds : time of a fit of the plain width that is enough, shared activation, estimated
+    """
+
+    path: WidthPath
+    selection: Selection
+    squared_norm: float
+    fit_seconds: float
+
+
+@dataclass(frozen=True)
+class WidthPlan:
+    """What theory and practice say of the width, before anything is trained.
+
+    Attributes
+    ----------
+    n_samples, n_features : of the table
+    case : "squared" or "lipschitz", the theorems that apply
+    lam, delta : lambda of the scores, and the probability left to chance
+    spectrum : eigenvalues of K / n, for an activation of mean square one
+    effective_dimension : d at lambda
+    spread : largest leverage score over the mean: what weighting by leverage can gain at most
+    plain_width, leverage_width : features that theory asks for
+    practice : widths that are enough for this target; None without one
+    tolerance : how far above the lowest error a width that is enough may be
+    fit_bytes : memory of a fit of the plain width that is enough, shared activation
+    """
+
+    n_samples: int
+    n_features: int
+    case: Case
+    lam: float
+    delta: float
+    spectrum: KernelSpectrum
+    effective_dimension: float
+    spread: float
+    plain_width: int
+    leverage_width: int
+    practice: Practice | None
+    tolerance: float
+    fit_bytes: int
+
+    @property
+    def epsilon(self) -> float:
+        """The sampling error that lambda stands for: 4 lambda, or 4 sqrt(lambda)."""
+        return 4 * (self.lam if self.case == "squared" else self.lam**0.5)
+
+    @property
+    def decay(self) -> Decay:
+        """The law of decay of the spectrum."""
+        return self.spectrum.decay
+
+    @property
+    def enough_plain(self) -> int | None:
+        """The plain width within ``tolerance`` of the lowest error, on rows held out."""
+        return None if self.practice is None else self.practice.path.best_width(self.tolerance)
+
+    @property
+    def enough_greedy(self) -> int | None:
+        """The same for components chosen greedily, by generalised cross-validation."""
+        return None if self.practice is None else self.practice.selection.best_width(self.tolerance)
+
+    def dimensions(self) -> tuple[Array, Array]:
+        """lambda, (61,) from 1e-6 to 1, and the effective dimension at each."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssumptionWarning)  # a curve goes where the assumption ends
+            return _LAMBDAS, self.spectrum.effective_dimension(_LAMBDAS)
+
+    def table(self) -> list[tuple[str, str, str]]:
+        """Rows of (quantity, value, what it means)."""
+        sampled = f"from {self.spectrum.n_rows:,} rows and {self.spectrum.n_components:,} directions"
+        rows = [
+            ("rows x columns", f"{self.n_samples:,} x {self.n_features:,}", ""),
+            ("lambda", f"{self.lam:.4g}", f"sampling error {self.epsilon:.3g} of the variance, delta {self.delta:g}"),
+            ("effective dimension", f"{self.effective_dimension:.1f}", sampled),
+            ("decay of the spectrum", self.decay.case, self._decay_words()),
+            ("theory, plain sampling", f"{self.plain_width:,}", "(5 |sigma|^2 / lambda) log(16 d / delta)"),
+            ("theory, leverage sampling", f"{self.leverage_width:,}", "5 d log(16 d / delta)"),
+            ("spread of the scores", f"{self.spread:.1f}", "largest over mean: all that leverage can gain"),
+        ]
+        if self.practice is not None:
+            within = f"within {self.tolerance:.0%} of the lowest error"
+            path, selection = self.practice.path, self.practice.selection
+            plain = _of_at_most(path.best_width(self.tolerance), int(path.widths[-1]))
+            greedy = _of_at_most(selection.best_width(self.tolerance), selection.order.size)
+            rows += [
+                ("enough, plain sampling", plain, f"{within} on rows held out"),
+                ("enough, chosen greedily", greedy, f"{within}, cross-validated"),
+                (
+                    "squared norm",
+                    f"{self.practice.squared_norm:.3g}",
+                    "of the function learned; theory assumes 1",
+                ),
+                ("time of a fit", f"{self.practice.fit_seconds:.2g} s", "of that plain width, estimated"),
+            ]
+        return [*rows, ("memory of a fit", _bytes(self.fit_bytes), "one thread, blocks and sums")]
+
+    def __str__(self) -> str:
+        rows = self.table()
+        first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
+        return "\n".join(f"{name:<{first}}  {value:>{second}}  {meaning}".rstrip() for name, value, meaning in rows)
+
+    def _decay_words(self) -> str:
+        decay = self.decay
+        return f"{decay.law}; R2 {decay.fit:.3f}, confidence {decay.confidence:.2f}"
+
+
+def plan(
+    X: Any,
+    y: ArrayLike | None = None,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.1,
+    loss: str | Loss = "auto",
+    tolerance: float = 0.01,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> WidthPlan:
+    """Effective dimension, decay of the spectrum, and the widths that theory and practice ask for.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) numbers
+    y : (n_samples,) or (n_samples, n_outputs), numbers or labels; without it the kernel is that of tanh, and nothing
+        is said of practice
+    epsilon : sampling error to allow, as a share of the variance of y, or of the loss: lambda is epsilon / 4 for the
+        squared loss and (epsilon / 4)^2 for others; None for lambda = 1 / sqrt(n), as in the paper
+    delta : probability that the promise fails
+    loss : "squared", "log_loss", a `rflaf.functions.losses.Loss`, or "auto": "log_loss" for labels that are not
+    numbers or only
+        two
+    tolerance : how far above the lowest error a width that is enough in practice may be
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((500, 3))
+    >>> answer = plan(X, np.sin(X[:, 0]), random_state=0)
+    >>> answer.leverage_width < answer.plain_width
+    True
+    """
+    check_delta(delta)
+    if not 0 <= tolerance < np.inf:
+        raise InvalidParameterError("tolerance must be a number, at least zero", tolerance, "The default is 0.01.")
+    X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
+    targets, loss = resolve_targets(X, y, loss)
+    case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
+    lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
+    rng = resolve_random_state(random_state)
+    source = array_source(X, targets)
+    with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
+        kernel = approximate_kernel(source, None if y is None else loss, rng, executor)
+        spectrum = spectrum_of_rows(kernel.rows())
+        dimension = spectrum.effective_dimension(lam)
+        scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
+        practice = None if y is None else kernel.practice(lam, tolerance, rng)
+    width = _POOL_SIZE if practice is None else practice.path.best_width(tolerance)
+    return WidthPlan(
+        X.shape[0],
+        X.shape[1],
+        case,
+        lam,
+        delta,
+        spectrum,
+        dimension,
+        scores.spread,
+        plain_width(kernel.bound, lam, dimension, delta),
+        leverage_width(dimension, delta),
+        practice,
+        tolerance,
+        _fit_bytes(source, replace(kernel.spec, n_components=width)),
+    )
+
+
+@dataclass(frozen=True)
+class ApproximateKernel:
+    """A pool of plain draws and the activation learned for it: lines 1 and 2 of Algorithm 1, on a sample."""
+
+    problem: Problem
+    spec: FitSpec
+    pool: Directions
+    activation: SharedActivation
+    sample: BlockSource
+    learning: float
+    executor: Executor
+
+    @cached_property
+    def features(self) -> FeatureMap:
+        return compile_pool(self.pool, self.activation.a[None], self.spec, self.sample)
+
+    @cached_property
+    def equations(self) -> NormalEquations:
+        return sum_equations(self.sample, self.features, self.executor)
+
+    @property
+    def mean_square(self) -> float:
+        return self.equations.mean_square or 1.0
+
+    @property
+    def bound(self) -> float:
+        """Largest absolute value of the activation, where its mean square is one."""
+        grid = np.linspace(*self.spec.basis.interval, _DENSE_GRID)
+        return float(np.abs(self.spec.basis.values(grid) @ self.activation.a).max()) / self.mean_square**0.5
+
+    def rows(self) -> Array:
+        """Features of the sample, (n_rows, pool_size), of mean square one."""
+        blocks = (self.sample[i] for i in range(len(self.sample)))
+        size, dtype = self.pool.n_components, self.sample.dtype
+        Z = np.hstack([self.features.features(block.X, np.empty((size, block.n_rows), dtype)) for block in blocks]).T
+        return Z / self.mean_square**0.5
+
+    def practice(self, lam: float, tolerance: float, rng: np.random.Generator) -> Practice:
+        problem, pool, activation, spec, size = self.problem, self.pool, self.activation, self.spec, self.mean_square
+        path = enough_components(problem, pool, activation, spec, rng, self.executor)
+        greedy = replace(spec, sampling="greedy", pool_size=pool.n_components, n_components=pool.n_components // 2)
+        selection = select_pool(problem.proxy, pool, activation.a[None], greedy, rng, self.executor)
+        v = self.equations.system(True).solve(lam * pool.n_components * size).v
+        seconds = self.learning + self._seconds(path.best_width(tolerance))
+        return Practice(path, selection, float(np.sum(v**2)) * pool.n_components * size, seconds)
+
+    def _seconds(self, width: int) -> float:
+        """Time to sum the equations of all rows and to solve them, from that of the sample."""
+        features = compile_pool(self.pool.take(np.arange(width)), self.activation.a[None], self.spec, self.sample)
+        started = perf_counter()
+        equations = sum_equations(self.sample, features, self.executor)
+        summed = perf_counter()
+        equations.system(True).spectrum.best_ridge()
+        times = self.problem.source.n_samples / self.sample.n_samples
+        return (summed - started) * times + perf_counter() - summed
+
+
+def approximate_kernel(
+    source: BlockSource,
+    loss: Loss | None,
+    rng: np.random.Generator,
+    executor: Executor,
+    n_rows: int = _SAMPLE_ROWS,
+    pool_size: int = _POOL_SIZE,
+) -> ApproximateKernel:
+    """Lines 1 and 2 of Algorithm 1 under a loss, and ``n_rows`` rows to look at the kernel on.
+
+    Without a loss there is no target, and the activation is tanh.
+    """
+    spec = FitSpec(pool_size, sampling="plain", loss=loss or Squared())
+    problem = state_problem(source, spec.loss, True, rng, executor)
+    _, pool = draw_pool(problem, spec, rng, executor)
+    started = perf_counter()
+    activation = _fixed(spec) if loss is None else learn_activation(problem, pool, spec, rng, executor)
+    learning = perf_counter() - started
+    return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
+
+
+def _fit_bytes(source: BlockSource, spec: FitSpec) -> int:
+    return max(stage.bytes(MOST_ROWS, 1) for stage in fit_stages(spec, TableSize.of(source)))
+
+
+def _fixed(spec: FitSpec) -> SharedActivation:
+    """tanh, where there is no target to learn from."""
+    a = fit_function(spec.basis, STARTS["tanh"])
+    return SharedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "tanh")
+
+
+def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
+    """Targets as numbers, and the loss: zeros without a target, a column a class for labels."""
+    if not (isinstance(loss, Loss) or (isinstance(loss, str) and loss in ("auto", *_LOSSES))):
+        raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")
+    if y is None:
+        return np.zeros(X.shape[0]), _LOSSES["squared" if loss == "auto" else loss] if isinstance(loss, str) else loss
+    check_consistent_length(X, y)
+    labels = np.asarray(y)
+    numeric = labels.dtype.kind in "iuf"
+    if numeric:
+        labels = check_array(labels, ensure_2d=False, dtype=np.float64)
+    if loss == "auto":
+        loss = "squared" if numeric and (labels.ndim > 1 or np.unique(labels).size != 2) else "log_loss"
+    if loss == "log_loss":
+        return _one_column_a_class(labels)
+    if labels.dtype.kind in "US":
+        raise InvalidParameterError("this loss needs a numeric target", str(labels.flat[0]), "Use loss='log_loss'.")
+    loss = loss if isinstance(loss, Loss) else Squared()
+    numbers = check_array(labels, ensure_2d=False, dtype=np.float64)
+    loss.check(numbers)
+    return numbers, loss
+
+
+def _one_column_a_class(labels: Array) -> tuple[Array, Loss]:
+    """Zeros and ones, (n_samples,) for two classes, else (n_samples, n_classes), and the loss for them."""
+    try:
+        classes, at = np.unique(column_or_1d(labels), return_inverse=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in labels.flat})
+        raise InvalidParameterError("labels must be of one kind, none missing", kinds, "Fill or drop them.") from None
+    if classes.size < 2:
+        raise InvalidParameterError("labels must be of two classes or more", classes.tolist(), "Check y.")
+    return (at.astype(float), Logistic()) if classes.size == 2 else (np.eye(classes.size)[at], Softmax())
+
+
+def _of_at_most(width: int, widest: int) -> str:
+    """A width, which may not be enough where it is the widest that was tried."""
+    return f"{width:,} or more" if width == widest else f"{width:,}"
+
+
+def _bytes(size: int) -> str:
+    return f"{size / 2**20:,.0f} MiB" if size < 2**30 else f"{size / 2**30:.1f} GiB"

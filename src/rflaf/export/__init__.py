@@ -1,0 +1,1 @@
+"""A fitted estimator outside this process: the model file, ONNX, C."""

@@ -1,0 +1,254 @@
+"""A fitted estimator as the plain arrays of its formula, for programs that know nothing of this package.
+
+    x' = x - centre
+    u  = bias + x'[linear] @ W + sum over columns that bend of H, interpolated between nodes, straight on beyond them
+    z_m = table_m(u_m)                      cubics on unit cells around 0, the nearest end outside
+    f  = intercept + z @ weights            then the link
+
+Nothing here is fitted or approximated: the arrays are those the compiled loops run on, moved so that they also hold in
+single precision. Rows are taken from a centre first, since a column of large mean and small spread would lose its
+digits in a product with the directions; that difference is exact near the centre. For the same reason nodes are kept in
+two parts, and u counts cells from the middle of the table, near which most rows are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.utils.validation import check_is_fitted
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from rflaf.functions._kernels.curves import FARTHEST
+from rflaf.functions.curves import one_over_gaps
+from rflaf.functions.losses import HIGHEST_LOGARITHM, Logistic, Loss, Poisson, Softmax
+from rflaf.model.features import CurvedMap, centre_of, compile_features
+from rflaf.model.random_feature_model import RandomFeatureModel
+
+
+class Link(Enum):
+    """From f to what is predicted."""
+
+    IDENTITY = "f"
+    EXP = "exp(min(f, 30))"
+    SIGMOID = "1 / (1 + exp(-f))"
+    SOFTMAX = "exp(f) / sum exp(f)"
+
+
+_LINKS = {
+    Loss.mean: Link.IDENTITY,
+    Poisson.mean: Link.EXP,
+    Logistic.mean: Link.SIGMOID,
+    Softmax.mean: Link.SOFTMAX,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What follows the features: ``weights`` (n_components, n_outputs), ``intercept`` (n_outputs,) and the link.
+
+    For a classifier ``classes`` (n_classes,) are its labels, and there is an answer for every class: of a single output
+    f those of the two classes are -f and f, before the link.
+    """
+
+    weights: Array
+    intercept: Array
+    link: Link
+    classes: Array | None = None
+
+    @property
+    def n_answers(self) -> int:
+        """Numbers that are predicted for a row."""
+        return int(self.intercept.size if self.classes is None else self.classes.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """The arrays of the formula above, in the precision of ``dtype``.
+
+    Attributes
+    ----------
+    centre : (n_features,), zero where a column bends
+    linear : (L,), numbers of the columns that are straight; W : (L, S)
+    columns : (C,), those that bend; start : (C + 1,), where the nodes of each begin
+    nodes, rest : (T,), a node is the sum of both: a difference of two close numbers is exact, what rounding took is not
+    gaps : (T,), one over the distance from a node to the next, zero for the last of a column
+    H : (T, S), values at the nodes, zero at the middle one of every column; the outer ones only say where the line
+        beyond the others leads
+    bias : (S,)
+    table : (1 or S, n_cells, 4), powers about the middle of each cell; ``middle`` is the cell centred on u = 0
+    importance : (S,), factors of the features where these are what is asked for
+    head : what follows the features, None where they are
+    """
+
+    centre: Array
+    linear: Array
+    W: Array
+    columns: Array
+    start: Array
+    nodes: Array
+    rest: Array
+    gaps: Array
+    H: Array
+    bias: Array
+    table: Array
+    importance: Array
+    head: Head | None
+
+    @property
+    def n_features(self) -> int:
+        return int(self.centre.size)
+
+    @property
+    def n_components(self) -> int:
+        return int(self.bias.size)
+
+    @property
+    def n_cells(self) -> int:
+        return int(self.table.shape[1])
+
+    @property
+    def middle(self) -> int:
+        """The cell of u = 0; the others are centred on whole numbers from -middle to n_cells - 1 - middle."""
+        return self.n_cells // 2
+
+    @property
+    def n_answers(self) -> int:
+        """Numbers that are predicted for a row."""
+        return self.n_components if self.head is None else self.head.n_answers
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(self.W.dtype)
+
+
+def formula_of(estimator: Any, dtype: DTypeLike = np.float32) -> Formula:
+    """The formula of a fitted estimator, or of a `RandomFeatureModel`, whose answer is f.
+
+    >>> from rflaf import RFLAFRegressor
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> formula = formula_of(RFLAFRegressor.paper(5, pool_size=20, random_state=0).fit(X, X[:, 0]))
+    >>> formula.n_features, formula.n_answers
+    (2, 1)
+    """
+    if isinstance(estimator, RandomFeatureModel):
+        return _arrays(estimator, _head(estimator, Link.IDENTITY), dtype)
+    if not isinstance(estimator, RFLAFRegressor | RFLAFClassifier | RandomActivationFeatures):
+        raise InvalidParameterError(
+            "only the estimators and models of this package have a formula",
+            type(estimator).__name__,
+            "Pass a fitted RFLAFRegressor, RFLAFClassifier or RandomActivationFeatures.",
+        )
+    check_is_fitted(estimator)
+    model = estimator.model_
+    if isinstance(estimator, RandomActivationFeatures):
+        return _arrays(model, None, dtype)
+    if isinstance(estimator, RFLAFClassifier):
+        return _arrays(model, _head(model, _link_of_classes(estimator), estimator.classes_), dtype)
+    return _arrays(model, _head(model, _link(estimator.loss_)), dtype)
+
+
+def _link_of_classes(classifier: RFLAFClassifier) -> Link:
+    if not hasattr(classifier, "predict_proba"):
+        return Link.IDENTITY
+    return Link.SIGMOID if classifier.model_.n_outputs == 1 else Link.SOFTMAX
+
+
+def _link(loss: Loss) -> Link:
+    link = _LINKS.get(type(loss).mean)
+    if link is None:
+        raise InvalidParameterError(
+            "only the links of this package's losses can be written down",
+            loss,
+            "Pass the estimator's model_, and apply the mean of your loss to its answer.",
+        )
+    return link
+
+
+def _head(model: RandomFeatureModel, link: Link, classes: Array | None = None) -> Head:
+    return Head(model.directions.importance[:, None] * model.v, model.intercept, link, classes)
+
+
+def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> Formula:
+    pieces, a = model.activation.compile()
+    compiled = compile_features(model.directions, model.curves, pieces, a, np.float64)
+    if isinstance(compiled, CurvedMap):
+        width = compiled.width
+        linear, W, bias = compiled.linear, compiled.W[:, :width], compiled.bias[:width]
+        columns, start, nodes = compiled.columns, compiled.first, compiled.nodes
+        H = compiled.H.transpose(1, 0, 2).reshape(nodes.size, compiled.bias.size)[:, :width]
+        table = compiled.table[:width]
+    else:
+        linear = np.flatnonzero(compiled.W.any(axis=1))
+        W, bias, table = compiled.W[linear], compiled.offset, compiled.table
+        columns, start, nodes, H = np.zeros(0, np.intp), np.zeros(1, np.intp), np.zeros(0), np.zeros((0, bias.size))
+    middle = H[(start[:-1] + start[1:] - 1) // 2]
+    H = H - np.repeat(middle, np.diff(start), axis=0)
+    bias = bias + middle.sum(axis=0) - pieces.n_cells // 2
+    centre = np.zeros(model.n_features)
+    centre[linear] = centre_of(W, -bias)
+    parts = [nodes[i:j] for i, j in pairwise(start)]
+    centre = centre.astype(dtype).astype(np.float64)  # what is taken off is exactly what is folded in
+    gaps = np.concatenate([np.zeros(0, dtype), *(one_over_gaps(part, dtype) for part in parts)])
+    rest = nodes - nodes.astype(dtype)
+    bias = bias + centre[linear] @ W
+    importance = model.directions.importance
+    arrays = (centre, W, nodes, rest, gaps, H, bias, table, importance)
+    centre, W, nodes, rest, gaps, H, bias, table, importance = (np.ascontiguousarray(part, dtype) for part in arrays)
+    if head is not None:
+        head = Head(head.weights.astype(dtype), head.intercept.astype(dtype), head.link, head.classes)
+    return Formula(centre, linear, W, columns, start, nodes, rest, gaps, H, bias, table, importance, head)
+
+
+def evaluate(formula: Formula, X: Array) -> Array:
+    """What a program written from the formula answers, (n_rows, n_answers): the reference of the exports.
+
+    >>> from rflaf import RFLAFRegressor
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> model = RFLAFRegressor.paper(5, pool_size=20, random_state=0).fit(X, X[:, 0])
+    >>> bool(np.allclose(evaluate(formula_of(model, float), X)[:, 0], model.predict(X)))
+    True
+    """
+    rows = np.asarray(X, formula.dtype) - formula.centre
+    u = formula.bias + rows[:, formula.linear] @ formula.W
+    for c, column in enumerate(formula.columns):
+        at = slice(formula.start[c], formula.start[c + 1])
+        u = u + _interpolate(rows[:, column], formula.nodes[at], formula.rest[at], formula.gaps[at], formula.H[at])
+    z = _look_up(u, formula)
+    return z * formula.importance if formula.head is None else _answer(z, formula.head)
+
+
+def _interpolate(x: Array, nodes: Array, rest: Array, gaps: Array, H: Array) -> Array:
+    k = np.sum(x[:, None] - nodes[1:-1] >= rest[1:-1], axis=1)
+    low, high = np.where(k == 0, -FARTHEST, 0), np.where(k == nodes.size - 2, FARTHEST, 1)
+    share = np.clip((x - nodes[k] - rest[k]) * gaps[k], low, high).astype(H.dtype)[:, None]
+    return (1 - share) * H[k] + share * H[k + 1]
+
+
+def _look_up(u: Array, formula: Formula) -> Array:
+    low, high = -formula.middle, formula.n_cells - 1 - formula.middle
+    u = np.clip(u, low - 0.5, high + 0.5)
+    k = np.clip(np.floor(u + 0.5), low, high)
+    t = u - k
+    m = np.arange(formula.n_components) % formula.table.shape[0]
+    c = formula.table[m, k.astype(np.intp) + formula.middle]
+    return np.asarray(c[..., 0] + t * (c[..., 1] + t * (c[..., 2] + t * c[..., 3])))
+
+
+def _answer(z: Array, head: Head) -> Array:
+    f = z @ head.weights + head.intercept
+    if head.classes is not None and f.shape[1] == 1:
+        f = np.hstack([-f, f])
+    if head.link is Link.EXP:
+        return np.exp(np.minimum(f, HIGHEST_LOGARITHM))
+    if head.link is Link.SIGMOID:
+        return 1 / (1 + np.exp(-f))
+    if head.link is Link.SOFTMAX:
+        odds = np.exp(f - f.max(axis=1, keepdims=True))
+        return odds / odds.sum(axis=1, keepdims=True)
+    return f

@@ -1,0 +1,150 @@
+"""The file around a model: a header of JSON and arrays in the safetensors format, with limits and a checksum.
+
+Nothing is read before its size is known to be sane, and no array before the header was found to be right. `_UPGRADES`
+turns the header of one format into that of the next.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
+
+FORMAT = 1
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # from a format to the next, for headers
+_LARGEST_HEADER = 2**24  # bytes
+MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
+_DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
+
+
+def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """The bytes of a model file."""
+    text = json.dumps(header, allow_nan=False)
+    packed: bytes = require_safetensors().numpy.save(arrays, {"rflaf": text, "sha256": digest_of(text, arrays)})
+    return packed
+
+
+def refuse_large(path: Path, header: dict[str, Any]) -> None:
+    """Refuse to write a header that would not be read."""
+    text = json.dumps(header).encode()
+    if len(text) > _LARGEST_HEADER // 2 or _count_tokens(text) > MOST_TOKENS // 2:
+        raise InvalidParameterError(
+            "names, levels and provenance must fit into the header of a model file",
+            f"{len(text)} bytes for {path.name}",
+            "Shorten the names of the columns.",
+        )
+
+
+def digest_of(text: str, arrays: Mapping[str, Array]) -> str:
+    """The checksum of a header and the arrays it speaks of."""
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(f"\n{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
+
+
+def require_safetensors() -> Any:
+    """``safetensors``, or an error that names the extra to install."""
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingExtraError("model files", "safetensors", "save") from error
+    return safetensors
+
+
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """The arrays of a file: dtype and shape of each, known before any is read."""
+
+    path: Path
+    shapes: dict[str, tuple[str, tuple[int, ...]]]
+    text: str
+    sha256: str
+
+    def read(self) -> dict[str, Array]:
+        """All of them, after the whole file was found to be what was written."""
+        safetensors = require_safetensors()
+        with _refusing(self.path), safetensors.safe_open(self.path, framework="numpy") as file:
+            arrays = {name: np.asarray(file.get_tensor(name)) for name in self.shapes}
+        if digest_of(self.text, arrays) != self.sha256:
+            raise UnreadableModelFile(self.path, "its content is not what was written: the checksum differs")
+        return arrays
+
+
+def unpack(path: Path) -> tuple[dict[str, Any], Arrays, int]:
+    """Header and shapes of a file, and its size, with nothing read before its size is known to be sane."""
+    safetensors = require_safetensors()
+    with _refusing(path):
+        size = _check_envelope(path)
+        with safetensors.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118, it is not a mapping
+            shapes = {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
+    text, sha256 = metadata.get("rflaf"), metadata.get("sha256")
+    if text is None or sha256 is None:
+        raise UnreadableModelFile(path, "it holds arrays but is no model of this package")
+    for name, (dtype, shape) in shapes.items():
+        if dtype not in _DTYPES or 0 in shape:
+            if dtype in _DTYPES and shape == (0,):
+                continue
+            raise UnreadableModelFile(path, f"array {name!r} is of type {dtype} and shape {shape}")
+    try:
+        header = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(header, ensure_ascii=False).encode()  # halves of characters are no text
+    except (ValueError, RecursionError) as error:
+        raise UnreadableModelFile(path, f"its header is not JSON: {error}") from None
+    if not isinstance(header, dict):
+        raise UnreadableModelFile(path, "its header is not a JSON object")
+    return header, Arrays(path, shapes, text, sha256), size
+
+
+def _check_envelope(path: Path) -> int:
+    """The size of a file whose header is no larger than it says, than the file, and than a header can be."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(size - 8, _LARGEST_HEADER):
+            raise UnreadableModelFile(path, "it does not begin as a model file does")
+        if _count_tokens(file.read(length)) > MOST_TOKENS:
+            raise UnreadableModelFile(path, f"its header has more than {MOST_TOKENS} values")
+    return size
+
+
+def _count_tokens(text: bytes) -> int:
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is no number")
+
+
+@contextmanager
+def _refusing(path: Path) -> Iterator[None]:
+    """Complaints of the format's own library about a file that is there become ours."""
+    safetensors = require_safetensors()
+    try:
+        yield
+    except (safetensors.SafetensorError, ValueError, TypeError, MemoryError) as error:
+        if isinstance(error, UnreadableModelFile):
+            raise
+        raise UnreadableModelFile(path, str(error) or type(error).__name__) from None
+
+
+def present(header: dict[str, Any], path: Path) -> dict[str, Any]:
+    """The header in the present format."""
+    number = header.get("format")
+    if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= FORMAT:
+        raise UnreadableModelFile(path, f"this version reads the formats 1 to {FORMAT}, not {number!r}")
+    for old in range(number, FORMAT):
+        header = _UPGRADES[old](header)
+    return header

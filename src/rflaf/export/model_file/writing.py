@@ -1,0 +1,146 @@
+"""A fitted estimator, alone or with the encoding of its table, as a header and arrays."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.table_model import TableModel
+from rflaf.functions.bases import Basis
+from rflaf.functions.losses import Loss
+
+from .envelope import FORMAT
+from .parts import ESTIMATORS, PARTS
+
+_LABELS = {"U": str, "O": str, "i": int, "u": int, "f": float, "b": bool}  # kind of a NumPy dtype -> class of a label
+
+
+def header_of(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header of a fitted estimator or table model, and the arrays it names."""
+    from rflaf import __version__
+
+    table = model if isinstance(model, TableModel) else None
+    estimator = model if table is None else table.estimator
+    kind = type(estimator).__name__
+    if ESTIMATORS.get(kind) is not type(estimator):
+        raise InvalidParameterError(
+            "only estimators of this package can be saved", kind, f"Save one of {list(ESTIMATORS)}."
+        )
+    check_is_fitted(estimator)
+    arrays: dict[str, Array] = {}
+    names, classes = getattr(estimator, "feature_names_in_", None), getattr(estimator, "classes_", None)
+    header = {
+        "format": FORMAT,
+        "library": __version__,
+        "class": kind,
+        "parameters": {name: _argument(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "n_features": int(estimator.n_features_in_),
+        "feature_names": None if names is None else [str(name) for name in names],
+        "classes": None if classes is None else _labels(classes),
+        "fitted": _plain(_fitted(estimator), "", arrays),
+        "table": None if table is None else table.encoding.to_dict(),
+        "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
+        "target": None if table is None else _plain(table.target, "", arrays),
+        "provenance": _json({**({} if table is None else table.provenance), **(provenance or {})}),
+    }
+    return header, arrays
+
+
+def _fitted(estimator: Any) -> dict[str, Any]:
+    return {
+        "single_output": bool(estimator._single_output),
+        "model": estimator.model_,
+        "loss": estimator.loss_,
+        "remedy": estimator.solver_remedy_,
+        "alpha": float(estimator.alpha_),
+        "bandwidth": float(estimator.bandwidth_),
+        "trace": np.asarray(estimator.objective_trace_, np.float64),
+        "stop_reason": estimator.stop_reason_,
+        "column_importance": estimator.column_importance_,
+        "leverage": estimator.leverage_,
+        "selection": estimator.selection_,
+        "trials": [
+            {"recipe": trial.recipe, "width": trial.width, "error": trial.error, "strength": trial.strength}
+            for trial in estimator.trials_
+        ],
+        "terms": estimator._terms,
+        "seen": estimator._seen,
+    }
+
+
+def _plain(value: Any, at: str, arrays: dict[str, Array]) -> Any:
+    """JSON for a value; arrays are put into ``arrays`` and named by where they are."""
+    if isinstance(value, Loss) or type(value).__name__ in PARTS:
+        return _part(at, value)
+    if isinstance(value, np.ndarray):
+        wide = np.float64 if value.dtype.kind == "f" else np.int64
+        arrays[at] = np.ascontiguousarray(value, wide)
+        return {"array": at}
+    if isinstance(value, Enum):
+        return value.name
+    if is_dataclass(value):
+        kept = [field.name for field in fields(value) if not field.name.startswith("_")]
+        return {name: _plain(getattr(value, name), f"{at}.{name}".lstrip("."), arrays) for name in kept}
+    if isinstance(value, dict):
+        return {name: _plain(item, f"{at}.{name}".lstrip("."), arrays) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{at}.{number}", arrays) for number, item in enumerate(value)]
+    if isinstance(value, Basis):
+        raise _not_ours(at, value)
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _part(name: str, value: Any) -> dict[str, Any]:
+    """A basis, density or loss by its class and the numbers it was made of."""
+    kind = type(value).__name__
+    if PARTS.get(kind) is not type(value):
+        raise _not_ours(name, value)
+    return {"class": kind} | {field.name: _plain(getattr(value, field.name), "", {}) for field in fields(value)}
+
+
+def _not_ours(name: str, value: Any) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"{name} must be of this package to be saved without code", value, f"Use one of {', '.join(PARTS)}."
+    )
+
+
+def _argument(name: str, value: Any) -> Any:
+    """JSON for an argument of an estimator."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if name == "random_state" and not isinstance(value, int | None):
+        return None
+    if isinstance(value, dict):
+        return {"weights": [[_scalar(label), float(weight)] for label, weight in value.items()]}
+    if value is None or isinstance(value, bool | int | float | str):
+        return _scalar(value)
+    return _part(name, value)
+
+
+def _labels(classes: Array) -> dict[str, Any]:
+    values = [_scalar(label) for label in classes]
+    kind = _LABELS.get(classes.dtype.kind)
+    if kind is None or not all(type(value) is kind for value in values):
+        raise InvalidParameterError(
+            "labels must be texts, whole numbers, numbers or truth values to be saved", classes.dtype, "Convert them."
+        )
+    return {"dtype": "str" if kind is str and classes.dtype.kind == "U" else classes.dtype.name, "values": values}
+
+
+def _json(provenance: Mapping[str, Any]) -> Any:
+    try:
+        return json.loads(json.dumps(provenance, default=str), parse_constant=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidParameterError("provenance must be plain values", str(error), "Use texts and numbers.") from None

@@ -1,0 +1,120 @@
+"""Fitted estimators for other programs: ONNX, and C99 without dependencies.
+
+Both are written from one formula (`rflaf.export.formula`), in single or double precision, and answer what Python
+answers in
+double precision: within 1e-5 of the spread of the predictions where they compute in single precision, whatever the
+means of the columns. Files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+from sklearn.utils.validation import check_is_fitted
+
+from rflaf.errors import InvalidParameterError
+from rflaf.estimators.table_model import TableModel
+from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.files.outputs import replacing
+
+from .c_header import write_header
+from .formula import formula_of
+from .onnx_graph import convert, register_onnx_converters
+from .table_graph import convert_table, encoded_columns
+
+__all__ = ["register_onnx_converters", "to_c", "to_onnx"]
+
+
+def to_onnx(
+    estimator: Any, path: str | os.PathLike[str] | None = None, *, dtype: DTypeLike = np.float32, sample: Any = None
+) -> Any:
+    """The ONNX model (opset 18) of a fitted estimator or of a pipeline of them; written to ``path`` where given.
+
+    Parameters
+    ----------
+    estimator : an estimator of this package, a pipeline whose other steps skl2onnx knows, a `RandomFeatureModel`, or a
+        `TableModel`, which becomes one graph with its encoding; what its inputs are tells `rflaf.export.table_graph`
+    path : where to write the model
+    dtype : float32 or float64, the precision of numeric inputs and of the arithmetic
+    sample : a few rows of a data frame, for a pipeline whose steps choose columns by name: every column becomes an
+        input of its own, (n_rows, 1), numbers in ``dtype`` and all else as strings. By default there is one input "X".
+
+    Returns
+    -------
+    An ``onnx.ModelProto``. A regressor has one output (n_rows, n_outputs), a transformer the features; a classifier has
+    "label" (n_rows,) and "probabilities" (n_rows, n_classes), where a loss without probabilities gives scores.
+    Missing and infinite values are not looked for.
+    """
+    dtype = _precision(dtype)
+    if not isinstance(estimator, RandomFeatureModel | TableModel):
+        check_is_fitted(estimator)
+    if isinstance(estimator, TableModel):
+        model = convert_table(estimator, dtype)
+    else:
+        model = convert(estimator, _inputs(estimator, dtype, sample))
+    if path is not None:
+        _write(path, model.SerializeToString(deterministic=True))
+    return model
+
+
+def to_c(
+    estimator: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    name: str = "rflaf",
+    dtype: DTypeLike = np.float32,
+) -> str:
+    """A C99 header with one function of one row, ``NAME_predict(x, out)``; written to ``path`` where given.
+
+    Its arrays are static and constant, it takes no memory but a little stack and calls nothing, but ``exp`` where
+    probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
+    classifier, a number for every class and then the number of the label; the comment on top of the header lists
+    columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
+    Of a `TableModel` it is the estimator, which takes encoded rows.
+
+    >>> from rflaf import RFLAFRegressor
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> header = to_c(RFLAFRegressor.paper(5, pool_size=20, random_state=0).fit(X, X[:, 0]), name="tiny")
+    >>> "void tiny_predict(const float *x, float *out)" in header
+    True
+    """
+    columns = getattr(estimator, "feature_names_in_", None)
+    if isinstance(estimator, TableModel):
+        estimator, columns = estimator.estimator, encoded_columns(estimator.encoding)
+    text = write_header(formula_of(estimator, _precision(dtype)), name, columns)
+    if path is not None:
+        _write(path, text.encode("ascii"))
+    return text
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
+    with replacing(Path(path)) as partial:
+        partial.write_bytes(data)
+
+
+def _precision(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = ""
+    if name not in ("float32", "float64"):
+        raise InvalidParameterError("dtype must be float32 or float64", dtype, "Use 'float32'.")
+    return np.dtype(name)
+
+
+def _inputs(estimator: Any, dtype: np.dtype[Any], sample: Any) -> list[tuple[str, np.dtype[Any], int]]:
+    if sample is None:
+        n_features = estimator.n_features if isinstance(estimator, RandomFeatureModel) else estimator.n_features_in_
+        return [("X", dtype, int(n_features))]
+    if not hasattr(sample, "columns"):
+        raise InvalidParameterError(
+            "sample must be rows of a data frame, whose columns have names",
+            type(sample).__name__,
+            "Leave it out for a pipeline that takes an array.",
+        )
+    numbers = {str(name): np.asarray(sample[name]).dtype.kind in "biuf" for name in sample.columns}
+    return [(name, dtype if numeric else np.dtype(object), 1) for name, numeric in numbers.items()]

@@ -1,0 +1,134 @@
+"""A whole table model as ONNX: the encoding of its columns in front of the estimator, one input a column.
+
+| a column of | its input, (n_rows, 1) | missing |
+| --- | --- | --- |
+| numbers, truth values | numbers | NaN |
+| levels | strings, without spaces around them | "" or another text that stands for nothing |
+| dates | days since 1970, float64, with their fraction | NaN |
+
+Levels are found by ``LabelEncoder`` of ai.onnx.ml, since the standard operators of this opset do not compare strings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from rflaf.errors import Array
+from rflaf.estimators.table_model import TableModel
+from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding
+
+from .onnx_graph import Graph, convert, require_skl2onnx, tensor_type
+
+_CYCLE = 146_097  # days after which the calendar repeats itself: 400 years, whole weeks
+
+
+class _Encoder(TransformerMixin, BaseEstimator):
+    """The first step of the pipeline that is converted: an encoding, and the precision it writes."""
+
+    def __init__(self, encoding: TableEncoding, dtype: np.dtype[Any]) -> None:
+        self.encoding = encoding
+        self.dtype = dtype
+
+
+def convert_table(model: TableModel, dtype: np.dtype[Any]) -> Any:
+    """The ONNX model of a table model: inputs are the columns of its encoding, by name and in its order."""
+    from sklearn.pipeline import Pipeline  # slow to import, and only needed here
+
+    require_skl2onnx().update_registered_converter(_Encoder, "RflafTableEncoding", _declare, _encode)
+    pipeline = Pipeline([("encoding", _Encoder(model.encoding, dtype)), ("estimator", model.estimator)])
+    return convert(pipeline, [(column.name, _input_dtype(column, dtype), 1) for column in model.encoding.columns])
+
+
+def encoded_columns(encoding: TableEncoding) -> list[str]:
+    """What every column of an encoded row is, for a reader who has to write one."""
+    names: list[str] = []
+    for column in encoding.columns:
+        first, *others = column.feature_names
+        if isinstance(column, NumberColumn | DateColumn):
+            first = f"{first}, {column.fill:.9g} where missing"
+        else:
+            first = f"{first}, 0 or 1" + (", 0.5 where unknown" if not others else "")
+        names += [first, *others]
+    return names
+
+
+def _input_dtype(column: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if isinstance(column, CategoryColumn):
+        return np.dtype(object)
+    return np.dtype(np.float64) if isinstance(column, DateColumn) else dtype
+
+
+def _declare(operator: Any) -> None:
+    """skl2onnx's shapes of the encoding."""
+    encoder = operator.raw_operator
+    operator.outputs[0].type = tensor_type(encoder.dtype)([None, len(encoder.encoding.feature_names)])
+
+
+def _encode(scope: Any, operator: Any, container: Any) -> None:
+    """skl2onnx's converter of the encoding."""
+    graph, encoder = Graph(scope, container), operator.raw_operator
+    parts: list[str] = []
+    for column, variable in zip(encoder.encoding.columns, operator.inputs, strict=True):
+        if isinstance(column, NumberColumn):
+            parts += _number(graph, variable.full_name, column, encoder.dtype)
+        elif isinstance(column, CategoryColumn):
+            parts.append(_category(graph, variable.full_name, column, encoder))
+        else:
+            parts += _date(graph, variable.full_name, column, encoder.dtype)
+    graph.node("Concat", *parts, axis=1, result=operator.outputs[0].full_name)
+
+
+def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) -> list[str]:
+    gaps = graph.node("IsNaN", x)
+    filled = graph.node("Where", gaps, graph.constant("fill", np.array(column.fill, dtype)), x)
+    return [filled, graph.cast(gaps, dtype)] if column.indicator else [filled]
+
+
+def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
+    """One column for two levels, else one a level: where the number of a text's level is the column's own."""
+    n_levels, nowhere = len(column.levels), -1
+    if len(column.feature_names) == 1:
+        value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)
+        return graph.cast(value, encoder.dtype)
+    absent = n_levels + column.others if column.missing else nowhere
+    codes = {word: float(absent) for word in encoder.encoding.missing}
+    codes |= {level: float(number) for number, level in enumerate(column.levels)}
+    code = _look_up(graph, text, codes, float(n_levels if column.others else nowhere))
+    own = graph.constant("own_code", np.arange(len(column.feature_names), dtype=np.float32))
+    return graph.cast(graph.node("Equal", code, own), encoder.dtype)
+
+
+def _look_up(graph: Graph, text: str, codes: dict[str, float], default: float) -> str:
+    return graph.node(
+        "LabelEncoder", text, op_domain="ai.onnx.ml", op_version=2,
+        keys_strings=list(codes), values_floats=list(codes.values()), default_float=default,
+    )  # fmt: skip
+
+
+def _date(graph: Graph, days: str, column: DateColumn, dtype: np.dtype[Any]) -> list[str]:
+    """Days, day of the year and of the week, which repeat themselves every 400 years, and hours."""
+    gaps = graph.node("IsNaN", days)
+    days = graph.node("Where", gaps, graph.constant("fill", np.array(column.fill)), days)
+    whole = graph.node("Floor", days)
+    cycle = graph.constant("cycle", np.array(float(_CYCLE)))
+    before = graph.node("Mul", graph.node("Floor", graph.node("Div", whole, cycle)), cycle)
+    day = graph.cast(graph.node("Sub", whole, before), np.dtype(np.int64))
+    of_year, of_week = (
+        graph.node("Gather", graph.constant(name, values), day)
+        for name, values in zip(("day_of_year", "day_of_week"), _calendar(), strict=True)
+    )
+    parts = [days, of_year, of_week]
+    if column.hours:
+        hours = graph.constant("hours", np.array(24.0))
+        parts.append(graph.node("Mul", graph.node("Sub", days, whole), hours))
+    return [graph.cast(part, dtype) for part in [*parts, *[gaps] * column.indicator]]
+
+
+def _calendar() -> tuple[Array, Array]:
+    """Day of the year, from 1, and of the week, Monday 0, of every day of 400 years from 1970 on."""
+    days = np.datetime64("1970-01-01") + np.arange(_CYCLE)
+    of_year = (days - days.astype("datetime64[Y]")).astype(np.int64) + 1
+    return of_year.astype(np.int16), ((np.arange(_CYCLE) + 3) % 7).astype(np.int16)  # it began on a Thursday

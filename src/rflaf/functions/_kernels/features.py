@@ -1,0 +1,396 @@
+"""The compiled inner loops: an even-grid piecewise cubic looked up, scattered and contracted.
+
+Every activation of the package reaches this file as a *table* of shape ``(n_tables, n_cells, 4)``: one
+table shared by all components or one a component, ``n_cells`` cells of unit length, and in each cell the
+coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about its **middle**, so that ``t`` lies in [-1/2, 1/2].
+A *cell coordinate* ``u`` has its cells centred on 0, 1, ..., n_cells - 1; it is clipped to
+``[-1/2, n_cells - 1/2)``, so an activation is constant, hence bounded, outside its table.
+
+Blocks are component-major, ``(n_components, n_rows)``: a table stays in the first-level cache for a whole row.
+
+The loops are written on short vectors (8 float32 or 4 float64) as LLVM instructions, without any
+instruction of one processor family: clipping, adding 1.5 * 2^p and subtracting it again rounds to the nearest
+cell without a conversion, and the low bits of the sum are the cell. That rounding must not be
+reassociated, so no kernel here is compiled with ``fastmath``. NaN lands in a valid cell: memory-safe, not
+propagated; callers validate first.
+
+The intrinsics live beside the kernels because numba's disk cache is keyed on the kernel's own file.
+Each kernel has a NumPy reference in ``features.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .vectors import (
+    I64,
+    LANES,
+    address,
+    cell,
+    clip,
+    cubic,
+    lanes,
+    load,
+    multiply_add,
+    shifted,
+    splat,
+    split_powers,
+    store,
+)
+from .vectors import jit as _jit
+
+TILE_COMPONENTS = 4  # components a register tile
+_TILE_VECTORS = 3  # row vectors a register tile: 4 x 3 accumulators fill 12 of 16 vector registers
+_COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
+_FLUSH = 1 << 14  # entries scattered in the block's own precision before they join the float64 sums
+
+
+def tile_rows(dtype: Any) -> int:
+    """Rows of a register tile, whose common zeros are left out."""
+    return _TILE_VECTORS * lanes(dtype)
+
+
+# --- intrinsics --------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _look_up(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, to: Any, top: Any) -> Any:
+    """``out[to:to+L] = cubic(u[at:at+L])`` from the table at offset ``start``; L lanes."""
+    kind = LANES[u.dtype]
+    signature = types.void(table, types.int64, u, types.int64, out, types.int64, u.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        cells = address(context, builder, sig.args[0], args[0], args[1])
+        source = address(context, builder, sig.args[2], args[2], args[3])
+        target = address(context, builder, sig.args[4], args[4], args[5])
+        top = splat(builder, args[6], kind.count)
+        store(builder, cubic(builder, cells, load(builder, source, kind.vector), top, kind), target)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+def _accumulator(n_vectors: int) -> Any:
+    """The intrinsic that adds to one row of a register tile, or to its first vectors only."""
+
+    @intrinsic
+    def accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, factor: Any, top: Any) -> Any:
+        """``out[0:nL] += factor * cubic(u[at:at+nL])`` from the table at offset ``start``; n vectors of L lanes."""
+        kind = LANES[u.dtype]
+        signature = types.void(table, types.int64, u, types.int64, out, u.dtype, u.dtype)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            cells = address(context, builder, sig.args[0], args[0], args[1])
+            source = address(context, builder, sig.args[2], args[2], args[3])
+            target = address(context, builder, sig.args[4], args[4], ir.Constant(I64, 0))
+            factor, top = (splat(builder, scalar, kind.count) for scalar in args[5:7])
+            places = [shifted(builder, source, v * kind.count) for v in range(n_vectors)]
+            values = [cubic(builder, cells, load(builder, place, kind.vector), top, kind) for place in places]
+            for v, value in enumerate(values):
+                place = shifted(builder, target, v * kind.count)
+                total = load(builder, place, kind.vector)
+                store(builder, multiply_add(builder, factor, value, total, kind), place)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return accumulate
+
+
+_accumulate, _accumulate_few = _accumulator(_TILE_VECTORS), _accumulator(1)
+
+
+@intrinsic
+def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stride: Any, top: Any) -> Any:
+    """``moments[copy, cell] += e (1, t, t^2, t^3)`` for L lanes; lane l goes to copy l mod _COPIES."""
+    kind = LANES[u.dtype]
+    signature = types.void(u, types.int64, e, types.int64, moments, types.int64, u.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        source = address(context, builder, sig.args[0], args[0], args[1])
+        weight = address(context, builder, sig.args[2], args[2], args[3])
+        base = address(context, builder, sig.args[4], args[4], ir.Constant(I64, 0))
+        top = splat(builder, args[6], kind.count)
+        t, offsets = cell(builder, clip(builder, load(builder, source, kind.vector), top, kind), kind)
+        powers = [load(builder, weight, kind.vector)]
+        for _ in range(3):
+            powers.append(builder.fmul(powers[-1], t))
+        for lane, row in enumerate(split_powers(builder, powers, kind)):
+            copy = builder.mul(args[5], ir.Constant(I64, lane % _COPIES))
+            place = builder.gep(base, [builder.add(offsets[lane], copy)])
+            store(builder, builder.fadd(load(builder, place, kind.quad), row), place)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _project(typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias: Any, b_at: Any, u: Any) -> Any:
+    """A register tile ``u[4, 3L] = bias[4] + w[kept[:depth], 4]' x[:depth, 3L]``, everything packed."""
+    kind = LANES[x.dtype]
+    i64 = types.int64
+    signature = types.void(x, kept, i64, w, i64, bias, i64, u)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        zero = ir.Constant(I64, 0)
+        rows = address(context, builder, sig.args[0], args[0], zero)
+        columns = address(context, builder, sig.args[1], args[1], zero)
+        weights = address(context, builder, sig.args[3], args[3], args[4])
+        offsets = address(context, builder, sig.args[5], args[5], args[6])
+        target = address(context, builder, sig.args[7], args[7], zero)
+        start = [splat(builder, builder.load(shifted(builder, offsets, c)), kind.count) for c in range(TILE_COMPONENTS)]
+        before = builder.block
+        loop, after = builder.append_basic_block("depth"), builder.append_basic_block("done")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        k = builder.phi(I64)
+        k.add_incoming(zero, before)
+        sums = []
+        for c in range(TILE_COMPONENTS):
+            for _ in range(_TILE_VECTORS):
+                accumulator = builder.phi(kind.vector)
+                accumulator.add_incoming(start[c], before)
+                sums.append(accumulator)
+        row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, _TILE_VECTORS * kind.count))])
+        column = builder.load(builder.gep(columns, [k]))
+        weight = builder.gep(weights, [builder.mul(column, ir.Constant(I64, TILE_COMPONENTS))])
+        xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(_TILE_VECTORS)]
+        updated = []
+        for c in range(TILE_COMPONENTS):
+            factor = splat(builder, builder.load(shifted(builder, weight, c)), kind.count)
+            old = sums[c * _TILE_VECTORS : (c + 1) * _TILE_VECTORS]
+            updated += [multiply_add(builder, factor, x, y, kind) for x, y in zip(xs, old, strict=True)]
+        following = builder.add(k, ir.Constant(I64, 1))
+        k.add_incoming(following, loop)
+        for accumulator, value in zip(sums, updated, strict=True):
+            accumulator.add_incoming(value, loop)
+        builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, after)
+        builder.position_at_end(after)
+        for i, value in enumerate(updated):
+            store(builder, value, shifted(builder, target, i * kind.count))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+# --- kernels -----------------------------------------------------------------------------------------------
+
+
+@_jit
+def activate(u: Any, table: Any, out: Any) -> None:
+    """``out[m, r] = table_m(u[m, r])``; ``out`` may be ``u``. Shapes (S, R), (1 or S, K, 4), (S, R)."""
+    n_components, n_rows = u.shape
+    n_tables, n_cells, _ = table.shape
+    width = 32 // u.itemsize
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    whole = n_rows - n_rows % width
+    tail = np.zeros(width, u.dtype)
+    stride = n_cells * 4 if n_tables > 1 else 0
+    for m in range(n_components):
+        start = m * stride
+        row = m * n_rows
+        for r in range(0, whole, width):
+            _look_up(table, start, u, row + r, out, row + r, top)
+        for r in range(whole, n_rows):
+            tail[r - whole] = u[m, r]
+        if whole < n_rows:
+            _look_up(table, start, tail, 0, tail, 0, top)
+        for r in range(whole, n_rows):
+            out[m, r] = tail[r - whole]
+
+
+@_jit
+def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
+    """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
+
+    Shapes (S, R), (S, O), (O, R), (1 or S, K, 4): one table of sums for all components, or one a component;
+    ``sums`` is float64. It is the transpose of `activate` as a linear map of the table, and through the pieces of a
+    basis that of `contract`: H(v)' r.
+    """
+    n_components, n_rows = u.shape
+    n_tables, n_cells, _ = sums.shape
+    width = 32 // u.itemsize
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    padded = n_rows + -n_rows % width
+    whole = n_rows - n_rows % width
+    tail, e = np.zeros(width, u.dtype), np.zeros(padded, u.dtype)
+    local = np.zeros((_COPIES, n_cells, 4), u.dtype)
+    stride = n_cells * 4
+    pending = 0
+    for m in range(n_components):
+        for r in range(n_rows):
+            e[r] = v[m, 0] * residual[0, r]
+        for o in range(1, v.shape[1]):
+            for r in range(n_rows):
+                e[r] += v[m, o] * residual[o, r]
+        for r in range(0, whole, width):
+            _scatter(u, m * n_rows + r, e, r, local, stride, top)
+        for r in range(whole, n_rows):
+            tail[r - whole] = u[m, r]
+        if whole < n_rows:
+            _scatter(tail, 0, e, whole, local, stride, top)
+        pending += n_rows
+        if n_tables > 1 or pending >= _FLUSH or m == n_components - 1:
+            target = sums[m % n_tables]
+            for copy in range(_COPIES):
+                for k in range(n_cells):
+                    for p in range(4):
+                        target[k, p] += local[copy, k, p]
+            local[:] = 0
+            pending = 0
+
+
+@_jit
+def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
+    """The cell of one cell coordinate, and the coordinate clipped to the cells."""
+    clipped = u if u > bottom else bottom  # NaN goes to the first cell
+    clipped = clipped if clipped < top else top
+    k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
+    return k, clipped
+
+
+@_jit
+def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
+    """``out[i, r] += sum_m weights[m] B_i(u[m, r])``, the basis given by its cubic pieces.
+
+    Shapes (S, R), (S,), (K, N, 4), (K,), (K,), (N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
+    """
+    n_components, n_rows = u.shape
+    n_cells = pieces.shape[0]
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    bottom = u.dtype.type(-0.5)
+    half = u.dtype.type(0.5)
+    for m in range(n_components):
+        weight = weights[m]
+        for r in range(n_rows):
+            k, clipped = _locate(u[m, r], bottom, top, half, n_cells)
+            t = clipped - u.dtype.type(k)  # in the precision of the block
+            for i in range(first[k], last[k]):
+                c = pieces[k, i]
+                out[i, r] += weight * (((c[3] * t + c[2]) * t + c[1]) * t + c[0])
+
+
+@_jit
+def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
+    """Rows of ``x`` from ``start`` on as columns of ``packed`` (d, tile), without inputs that are zero in all of them.
+
+    The numbers of the inputs left go to ``kept`` (d,); the answer is how many they are, at least one. Where the first
+    row is not mostly zero, all are left. A zero adds nothing to a sum, not even rounding, so that no answer depends on
+    what is left out.
+    """
+    n_features, zeros = x.shape[1], 0
+    for k in range(n_features):
+        zeros += x[start, k] == 0
+    if 2 * zeros <= n_features:
+        for k in range(n_features):
+            kept[k] = k
+        for r in range(n_rows):
+            for k in range(n_features):
+                packed[k, r] = x[start + r, k]
+        return n_features
+    for k in range(n_features):
+        kept[k] = 0
+    for r in range(start, start + n_rows):
+        for k in range(n_features):
+            kept[k] |= np.int64(x[r, k] != 0)
+    depth = 0
+    for k in range(n_features):
+        found = kept[k]
+        kept[depth] = k
+        depth += found
+    depth = max(depth, 1)
+    for r in range(n_rows):
+        for k in range(depth):
+            packed[k, r] = x[start + r, kept[k]]
+    return depth
+
+
+@_jit
+def project(x: Any, w: Any, bias: Any, out: Any) -> None:
+    """``out[m, i] = x[i] . w_m + bias[m]`` for rows of which many inputs are zero, packed as in `predict`.
+
+    Shapes (n, d), (P/4, d, 4), (P,), (S, n), where P is S padded to a multiple of four.
+    """
+    n_features, (n_components, n_rows) = x.shape[1], out.shape
+    tile = _TILE_VECTORS * (32 // x.itemsize)
+    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
+    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
+    for i in range(0, n_rows, tile):
+        last = min(tile, n_rows - i)
+        depth = _pack_rows(x, i, last, packed, kept)
+        for j in range(0, n_components, TILE_COMPONENTS):
+            _project(packed, kept, depth, w, j * n_features, bias, j, u)
+            for c in range(min(TILE_COMPONENTS, n_components - j)):
+                for r in range(last):
+                    out[j + c, i + r] = u[c, r]
+
+
+@_jit
+def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any, stop: Any) -> None:
+    """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
+
+    Shapes (n, d), (S/4, d, 4), (S,), (1 or S, K, 4), (S, O), (O,), (n, O); S is padded to a multiple of four with
+    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed. Inputs that are zero
+    in all rows of a tile are left out, as most are of columns that stand for categories.
+    """
+    n_features = x.shape[1]
+    n_components, n_outputs = v.shape
+    n_tables, n_cells, _ = table.shape
+    width = 32 // x.itemsize
+    tile = _TILE_VECTORS * width
+    top = np.nextafter(x.dtype.type(n_cells - 0.5), x.dtype.type(0))
+    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
+    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
+    z = np.empty(tile, x.dtype)
+    total = np.empty((n_outputs, tile), x.dtype)
+    stride = n_cells * 4 if n_tables > 1 else 0
+    for i in range(start, stop, tile):
+        n_rows = min(tile, stop - i)
+        depth = _pack_rows(x, i, n_rows, packed, kept)
+        for o in range(n_outputs):
+            for r in range(tile):
+                total[o, r] = intercept[o]
+        for j in range(0, n_components, TILE_COMPONENTS):
+            _project(packed, kept, depth, w, j * n_features, bias, j, u)
+            for c in range(TILE_COMPONENTS):
+                if n_outputs == 1:
+                    if n_rows <= width:
+                        _accumulate_few(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
+                    else:
+                        _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
+                    continue
+                for r in range(0, tile, width):
+                    _look_up(table, (j + c) * stride, u, c * tile + r, z, r, top)
+                for o in range(n_outputs):
+                    factor = v[j + c, o]
+                    for r in range(tile):
+                        total[o, r] += factor * z[r]
+        for r in range(n_rows):
+            for o in range(n_outputs):
+                out[i + r, o] = total[o, r]
+
+
+@_jit
+def expand(u: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
+    """``out[m, i, r] = B_i(u[m, r])``, the basis given by its cubic pieces: one group of rows a component.
+
+    Shapes (S, R), (K, N, 4), (K,), (K,), (S, N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
+    """
+    n_components, n_rows = u.shape
+    n_cells = pieces.shape[0]
+    top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
+    bottom = u.dtype.type(-0.5)
+    half = u.dtype.type(0.5)
+    out[:] = 0
+    for m in range(n_components):
+        for r in range(n_rows):
+            k, clipped = _locate(u[m, r], bottom, top, half, n_cells)
+            t = clipped - u.dtype.type(k)  # in the precision of the block
+            for i in range(first[k], last[k]):
+                c = pieces[k, i]
+                out[m, i, r] = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]

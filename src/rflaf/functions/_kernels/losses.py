@@ -1,0 +1,140 @@
+"""Losses in compiled loops: of refined models, and of passes over features. Their NumPy twins are in ``losses.py``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .vectors import jit
+
+_CHUNK = 256  # rows whose features stay in the second-level cache from their sum to that of their slopes
+HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)
+
+
+class Objective(NamedTuple):
+    """A loss by its number, its two parameters as float32, and ``base`` (O,), what is added to the outputs."""
+
+    number: Any
+    first: Any
+    second: Any
+    base: Any
+
+
+@jit
+def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
+    """Row ``i`` of ``out`` becomes softmax(out) - y; returns the loss."""
+    n_outputs = out.shape[1]
+    top = out[i, 0]
+    for o in range(1, n_outputs):
+        top = max(top, out[i, o])
+    total, chosen = np.float32(0), np.float32(0)
+    for o in range(n_outputs):
+        chosen += y[row, o] * (out[i, o] - top)
+        out[i, o] = np.exp(out[i, o] - top)
+        total += out[i, o]
+    for o in range(n_outputs):
+        out[i, o] = out[i, o] / total - y[row, o]
+    return np.log(total) - chosen
+
+
+@jit
+def _pointwise(objective: Any, f: Any, y: Any) -> Any:
+    """Value and slope of a loss of one output."""
+    number, one, half = objective.number, np.float32(1), np.float32(0.5)
+    if number == HUBER:
+        size = abs(f - y)
+        kept = min(size, objective.first)
+        return kept * (size + size - kept), (kept + kept) * np.float32(np.sign(f - y))
+    if number == LOGISTIC:
+        e = np.exp(-abs(f))
+        p = (one if f >= 0 else e) / (one + e)
+        return max(f, np.float32(0)) + np.log1p(e) - y * f, p - y
+    if number == PINBALL:
+        r, h = y - f, objective.second
+        rounded = half * (r * r / h + h) if abs(r) < h else abs(r)
+        inside = min(max(r / h, -one), one)
+        return (objective.first - half) * r + half * rounded, half - objective.first - half * inside
+    if number == SQUARED_HINGE:
+        s = y + y - one
+        short = max(np.float32(0), one - s * f)
+        return short * short, -(s + s) * short
+    e = np.exp(min(f, objective.first))
+    mean = e * (one + max(f - objective.first, np.float32(0)))
+    return mean - y * f + (y * np.log(y) if y > 0 else np.float32(0)) - y, e - y
+
+
+@jit
+def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
+    """Outputs ``out`` (n, O) less their base become w / n times the slopes there; returns the summed loss, weighted."""
+    n_rows, n_outputs = index.size, out.shape[1]
+    step = np.float32(1.0 / n_rows)
+    loss = 0.0
+    for i in range(n_rows):
+        row = index[i]
+        weight = rows.weight[row]
+        for o in range(n_outputs):
+            out[i, o] += objective.base[o]
+        if objective.number == SOFTMAX:
+            loss += weight * _softmax_slopes(out, i, rows.y, row)
+        else:
+            for o in range(n_outputs):
+                value, slope = _pointwise(objective, out[i, o], rows.y[row, o])
+                loss += weight * value
+                out[i, o] = slope
+        for o in range(n_outputs):
+            out[i, o] *= step * weight
+    return loss
+
+
+@partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})
+def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes: Any) -> Any:
+    """Summed loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
+
+    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory once, where
+    two products would read them twice, and no other thread waits for the interpreter.
+    """
+    n_features, n_rows = z.shape
+    f = np.empty(_CHUNK, z.dtype)
+    whole = n_features - n_features % 4
+    loss, at_b = 0.0, 0.0
+    for first in range(0, n_rows, _CHUNK):
+        last = min(first + _CHUNK, n_rows)
+        size = last - first
+        for r in range(size):
+            f[r] = 0
+        for k in range(0, whole, 4):
+            z0, z1, z2, z3 = z[k, first:last], z[k + 1, first:last], z[k + 2, first:last], z[k + 3, first:last]
+            v0, v1, v2, v3 = v[k], v[k + 1], v[k + 2], v[k + 3]
+            for r in range(size):
+                f[r] += (v0 * z0[r] + v1 * z1[r]) + (v2 * z2[r] + v3 * z3[r])
+        for k in range(whole, n_features):
+            z0, v0 = z[k, first:last], v[k]
+            for r in range(size):
+                f[r] += v0 * z0[r]
+        for r in range(size):
+            value, slope = _pointwise(objective, f[r] + b, y[first + r])
+            if weight.size:
+                value, slope = value * weight[first + r], slope * weight[first + r]
+            loss += value
+            at_b += slope
+            f[r] = slope
+        for k in range(0, whole, 4):
+            z0, z1, z2, z3 = z[k, first:last], z[k + 1, first:last], z[k + 2, first:last], z[k + 3, first:last]
+            s0 = s1 = s2 = s3 = z.dtype.type(0)
+            for r in range(size):
+                s0 += z0[r] * f[r]
+                s1 += z1[r] * f[r]
+                s2 += z2[r] * f[r]
+                s3 += z3[r] * f[r]
+            slopes[k] += s0
+            slopes[k + 1] += s1
+            slopes[k + 2] += s2
+            slopes[k + 3] += s3
+        for k in range(whole, n_features):
+            z0, s0 = z[k, first:last], z.dtype.type(0)
+            for r in range(size):
+                s0 += z0[r] * f[r]
+            slopes[k] += s0
+    return loss, at_b

@@ -1,0 +1,129 @@
+"""Columns that bend: each column enters a component through a straight line and a curve.
+
+    u_m(x) = b_m + sum_c ( w_cm x_c + kappa_cm(x_c) )
+
+kappa_cm is piecewise linear on the nodes of column c, which are the same for every component, and constant beyond the
+outer nodes. Nodes stand where the data are: on every distinct value of a column with few of them, else on quantiles, so
+that a curve can step where the data do. A column of two values has nothing to bend and stays linear.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array
+
+_FEW_VALUES = 129  # as many distinct values are all nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Knots:
+    """The nodes of the columns that bend.
+
+    Attributes
+    ----------
+    columns : (n_curves,), numbers of the columns, increasing
+    start : (n_curves + 1,), where the nodes of each begin in ``nodes``
+    nodes : (n_nodes,), increasing within a column
+    """
+
+    columns: Array
+    start: Array
+    nodes: Array
+
+    @property
+    def n_curves(self) -> int:
+        return int(self.columns.size)
+
+    def of(self, curve: int) -> Array:
+        """The nodes of one curve."""
+        return self.nodes[self.start[curve] : self.start[curve + 1]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnCurves:
+    """kappa_cm as the values (n_nodes, n_components) it takes at the nodes."""
+
+    knots: Knots
+    values: Array
+
+    def __call__(self, X: Array) -> Array:
+        """sum_c kappa_cm(x_c) for rows ``X`` (n_rows, n_features): (n_rows, n_components)."""
+        total = np.zeros((X.shape[0], self.values.shape[1]))
+        for curve in range(self.knots.n_curves):
+            total += self.part(X, curve)
+        return total
+
+    def part(self, X: Array, curve: int) -> Array:
+        """kappa_cm(x_c) of one curve: (n_rows, n_components)."""
+        x = X[:, self.knots.columns[curve]].astype(np.float64)
+        k, f = _place(x, self.knots.of(curve))
+        k += self.knots.start[curve]
+        return np.asarray(self.values[k] * (1 - f)[:, None] + self.values[k + 1] * f[:, None])
+
+    def slopes(self, X: Array) -> Array:
+        """kappa_cm'(x_c): (n_rows, n_curves, n_components); zero beyond the nodes."""
+        rows = np.empty((X.shape[0], self.knots.n_curves, self.values.shape[1]))
+        for curve, column in enumerate(self.knots.columns):
+            x, nodes = X[:, column].astype(np.float64), self.knots.of(curve)
+            k, _ = _place(x, nodes)
+            inside = (x > nodes[0]) & (x < nodes[-1])
+            rise = np.diff(self.values[self.knots.start[curve] : self.knots.start[curve + 1]], axis=0)
+            rows[:, curve] = (rise / np.diff(nodes)[:, None])[k] * inside[:, None]
+        return rows
+
+    def take(self, components: Array) -> ColumnCurves:
+        """The curves of some of the components."""
+        return ColumnCurves(self.knots, self.values[:, components])
+
+
+def _place(x: Array, nodes: Array) -> tuple[Array, Array]:
+    """The node to the left, and the fraction of the way to the next, in [0, 1]."""
+    k = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, nodes.size - 2)
+    return k, np.clip((x - nodes[k]) / (nodes[k + 1] - nodes[k]), 0, 1)
+
+
+def place_knots(X: Array, n_nodes: int = 49) -> Knots:
+    """Nodes for the columns of a sample of rows ``X`` (n_rows, n_features) that take more than two values.
+
+    All values of a column that has at most 129 of them, else about ``n_nodes`` quantiles.
+
+    >>> knots = place_knots(np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 4.0]]))
+    >>> knots.columns, knots.nodes
+    (array([1]), array([1., 2., 4.]))
+    """
+    columns, nodes = [], []
+    for column in range(X.shape[1]):
+        placed = _nodes(X[:, column].astype(np.float64), n_nodes)
+        if placed is not None:
+            columns.append(column)
+            nodes.append(placed)
+    start = np.cumsum([0, *(part.size for part in nodes)])
+    return Knots(np.array(columns, np.intp), start, np.concatenate(nodes) if nodes else np.zeros(0))
+
+
+def one_over_gaps(nodes: Array, dtype: Any = np.float64) -> Array:
+    """One over the distance from every node of a column to the next, zero for the last; at most the largest float."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.append(np.minimum(1 / np.diff(nodes), np.finfo(dtype).max), 0.0).astype(dtype)
+
+
+def no_knots() -> Knots:
+    """No column bends."""
+    return Knots(np.zeros(0, np.intp), np.zeros(1, np.intp), np.zeros(0))
+
+
+def _nodes(x: Array, n_nodes: int) -> Array | None:
+    values = np.unique(x)
+    if values.size <= 2:
+        return None
+    if values.size <= _FEW_VALUES:
+        return values
+    nodes = np.unique(np.quantile(x, np.linspace(0, 1, n_nodes)))
+    missing = n_nodes - nodes.size
+    if missing:  # ties: the rest stand on quantiles of the distinct values
+        nodes = np.unique(np.concatenate([nodes, np.quantile(values, np.linspace(0, 1, missing + 2))]))
+    return nodes

@@ -1,0 +1,1 @@
+"""What a model has learned: effects of columns, plots, the HTML report."""

@@ -1,0 +1,261 @@
+"""What a fitted model does with its columns and components, as numbers that pictures and reports are made of.
+
+Everything is a function of a model, or of any function of rows, and of a sample of rows; nothing is fitted.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import is_classifier
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.theory import spectrum_of_features
+
+Response = Callable[[Array], Array]
+_BINS = 48
+_MANY = 200  # values, of which some may be left out of a picture
+_MIDDLE = (0.1, 0.9)  # of the rows, around a mean effect
+_OUTER = (0.01, 0.99)  # of a column's values, over which its effect is looked at
+
+
+def sample_rows(X: Any, n_rows: int = 2000) -> Array:
+    """At most ``n_rows`` rows of ``X``, evenly spread over it, dense and in double precision."""
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    index = np.arange(n) if n <= n_rows else np.linspace(0, n - 1, n_rows).astype(np.intp)
+    if sp.issparse(X):
+        return np.asarray(X.tocsr()[index].toarray(), np.float64)
+    return np.ascontiguousarray(np.asarray(X)[index], np.float64)
+
+
+def response(estimator: Any, output: int | None = None) -> Response:
+    """What an estimator says of rows of numbers, as one number a row.
+
+    The prediction of a regressor; of a classifier the probability of a class, or its decision value where the loss has
+    no probabilities. ``output`` is the number of the output or class: by default the first output, the second of two
+    classes and the first of more.
+    """
+    estimator = copy.copy(estimator)
+    vars(estimator).pop("feature_names_in_", None)  # rows of numbers have none
+    if not is_classifier(estimator):
+        return _column_of(estimator.predict, 0 if output is None else output)
+    chosen = (1 if len(estimator.classes_) == 2 else 0) if output is None else output
+    if hasattr(estimator, "predict_proba"):
+        return _column_of(estimator.predict_proba, chosen)
+    return _column_of(estimator.decision_function, chosen)
+
+
+def _column_of(function: Callable[[Array], Array], column: int) -> Response:
+    def one(X: Array) -> Array:
+        answer = np.asarray(function(X), np.float64)
+        return answer if answer.ndim == 1 else answer[:, column]
+
+    return one
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentBank:
+    """The components that matter most.
+
+    Attributes
+    ----------
+    z : (n_points,) grid of projections
+    value : (n_shown, n_points), centred contributions q_m v_m sigma_m(z) to one output
+    component : (n_shown,) indices, the most important first
+    share : (n_shown,) of the summed spreads of all contributions
+    edges, density : (n_bins + 1,) and (n_shown, n_bins), histogram of every component's projections over the rows
+    """
+
+    z: Array
+    value: Array
+    component: Array
+    share: Array
+    edges: Array
+    density: Array
+
+
+def rank_components(
+    model: RandomFeatureModel, X: Array, n_shown: int = 8, n_points: int = 200, output: int = 0
+) -> ComponentBank:
+    """The ``n_shown`` components whose contributions to an output spread most over rows ``X``."""
+    spread = np.std(model.features(X) * model.v[:, output], axis=0)
+    component = np.argsort(-spread, kind="stable")[:n_shown]
+    low, high = model.activation.basis.interval
+    z = np.linspace(low, high, n_points)
+    a = np.broadcast_to(model.activation.coefficients, (model.n_components, model.activation.basis.n_basis))
+    weight = (model.directions.importance * model.v[:, output])[component]
+    value = (model.activation.basis.values(z) @ a[component].T * weight).T
+    edges = np.linspace(low, high, _BINS + 1)
+    u = np.clip(model.projections(X)[:, component], low, high)
+    density = np.array([np.histogram(column, edges, density=True)[0] for column in u.T])
+    total = spread.sum()
+    share = spread[component] / total if total > 0 else spread[component]
+    return ComponentBank(z, value - value.mean(axis=1, keepdims=True), component, share, edges, density)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The partial effect of one column.
+
+    Attributes
+    ----------
+    grid, mean : (n_points,), values of the column, and the mean response with the column set to them
+    low, high : (n_points,), where the middle four fifths of the rows lie, each row about its own mean, within the
+        range of all responses
+    """
+
+    grid: Array
+    mean: Array
+    low: Array
+    high: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PairEffect:
+    """The partial effect of two columns: values (n_first,), (n_second,) and mean response (n_first, n_second)."""
+
+    first: Array
+    second: Array
+    mean: Array
+
+
+def partial_effect(f: Response, X: Array, column: int, n_points: int = 40) -> Effect:
+    """Mean of ``f`` over rows ``X`` with one column set to each of its values, or to a grid where they are many.
+
+    >>> effect = partial_effect(lambda X: X[:, 0] + 2 * X[:, 1], np.array([[0.0, 1.0], [1.0, 3.0]]), 1)
+    >>> effect.grid, effect.mean
+    (array([1., 3.]), array([2.5, 6.5]))
+    """
+    grid = _grid(X, column, n_points)
+    answers = np.array([f(_with(X, {column: value})) for value in grid])
+    mean = answers.mean(axis=1)
+    about_own_mean = answers - answers.mean(axis=0) + mean.mean()
+    low, high = np.clip(np.quantile(about_own_mean, _MIDDLE, axis=1), answers.min(), answers.max())
+    return Effect(grid, mean, low, high)
+
+
+def level_effects(f: Response, X: Array, columns: ArrayLike) -> Array:
+    """Mean of ``f`` over rows ``X`` with one of the indicators ``columns`` set and the others not: (n_columns,).
+
+    >>> level_effects(lambda X: X @ [1.0, 2.0, 4.0], np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), [1, 2])
+    array([2.5, 4.5])
+    """
+    chosen = np.asarray(columns, np.intp)
+    return np.array([float(np.mean(f(_with(X, {c: float(c == level) for c in chosen})))) for level in chosen])
+
+
+def pair_effect(f: Response, X: Array, first: int, second: int, n_points: int = 20) -> PairEffect:
+    """Mean of ``f`` over rows ``X`` with two columns set to a grid of values."""
+    grids = _grid(X, first, n_points), _grid(X, second, n_points)
+    mean = [[float(np.mean(f(_with(X, {first: one, second: other})))) for other in grids[1]] for one in grids[0]]
+    return PairEffect(*grids, np.array(mean))
+
+
+def gradient_outer_product(model: RandomFeatureModel, X: Array, step: float = 0.5) -> Array:
+    """M = mean over rows of sum_o (D g_o)(D g_o)', with g_o the gradient of output o and D the spreads of the columns.
+
+    (n_features, n_features). The root of M_cc is how far f moves where column c moves by its spread; the leading
+    eigenvectors are the directions in which f moves at all. The gradient is a quotient of differences over ``step``
+    spreads to either side, within the column's range: columns that bend are steep between close nodes, and the slope
+    at a point says little about them.
+
+    >>> from rflaf import RFLAFRegressor
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> model = RFLAFRegressor(10, directions="random", random_state=0).fit(X, 3 * X[:, 0]).model_
+    >>> np.round(np.sqrt(np.diag(gradient_outer_product(model, X)))).astype(int)
+    array([3, 0])
+    """
+    gradient = np.zeros((X.shape[0], model.n_outputs, X.shape[1]))
+    for column, spread in enumerate(np.std(X, axis=0)):
+        x = X[:, column]
+        ahead, behind = np.minimum(x + step * spread, x.max()), np.maximum(x - step * spread, x.min())
+        moved = ahead - behind
+        if moved.any():
+            rise = model.decision(_with(X, {column: ahead})) - model.decision(_with(X, {column: behind}))
+            gradient[:, :, column] = rise * (spread / moved)[:, None]
+    return np.einsum("roc,rod->cd", gradient, gradient, optimize=True) / X.shape[0]
+
+
+def interactions(f: Response, X: Array, columns: ArrayLike) -> Array:
+    """How much pairs of columns do together that they do not do apart: (n_columns, n_columns), symmetric, diagonal 0.
+
+    Root mean square over rows of f(x) with both columns exchanged for those of another row, minus with either, plus
+    with none: zero for a sum of functions of one column each. The entry i, j is about ``columns[i]``, ``columns[j]``.
+
+    >>> X = np.random.default_rng(0).choice([-1.0, 1.0], (64, 3))
+    >>> np.round(interactions(lambda X: X[:, 0] * X[:, 1] + X[:, 2], X, [0, 1, 2]) > 0).astype(int)
+    array([[0, 1, 0],
+           [1, 0, 0],
+           [0, 0, 0]])
+    """
+    chosen = np.asarray(columns, np.intp)
+    strength = np.zeros((chosen.size, chosen.size))
+    other = np.roll(X, X.shape[0] // 2, axis=0)
+    alone = {column: f(_with(X, {column: other[:, column]})) for column in chosen}
+    none = f(X)
+    floor = 1e-6 * float(np.abs(none).max(initial=0))  # rounding of f
+    for i, j in combinations(range(chosen.size), 2):
+        one, two = chosen[i], chosen[j]
+        both = f(_with(X, {one: other[:, one], two: other[:, two]}))
+        size = float(np.sqrt(np.mean((both - alone[one] - alone[two] + none) ** 2)))
+        strength[i, j] = strength[j, i] = size if size > floor else 0.0
+    return strength
+
+
+def feature_eigenvalues(model: RandomFeatureModel, X: Array) -> Array:
+    """Eigenvalues mu of Z'Z / (n S) over rows ``X``, largest first, for features scaled to a mean square of one.
+
+    (n_components,). They sum to one; `rflaf.theory.effective_dimension` of them is that of the model's own kernel.
+    """
+    Z = model.features(X)
+    size = float(np.sqrt(np.mean(Z**2)))
+    return spectrum_of_features([Z / size if size > 0 else Z])
+
+
+def inner_range(values: Array) -> tuple[float, float]:
+    """Where values lie, without the outer half per cent of many; of some width also where all are the same.
+
+    >>> inner_range(np.array([1.0, 1.0]))
+    (0.5, 1.5)
+    """
+    outer = 0.005 if values.size >= _MANY else 0.0
+    low, high = (float(edge) for edge in np.quantile(values, (outer, 1 - outer)))
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def column_index(column: int | str, names: ArrayLike | None, n_features: int) -> int:
+    """The number of a column given by number or name."""
+    known = [] if names is None else [str(name) for name in np.asarray(names)]
+    if isinstance(column, str):
+        if column in known:
+            return known.index(column)
+        raise InvalidParameterError(
+            "a column must be one of those fitted", column, f"Known: {known or 'by number only'}."
+        )
+    if not 0 <= column < n_features:
+        raise InvalidParameterError(f"a column must be between 0 and {n_features - 1}", column, "Count from zero.")
+    return int(column)
+
+
+def _grid(X: Array, column: int, n_points: int) -> Array:
+    values = np.unique(X[:, column])
+    if values.size <= n_points:
+        return values
+    low, high = np.quantile(X[:, column], _OUTER)
+    return np.linspace(low, high, n_points) if low < high else np.linspace(values[0], values[-1], n_points)
+
+
+def _with(X: Array, values: dict[Any, Any]) -> Array:
+    """Rows ``X`` with some columns set to a value, or to one value a row."""
+    rows = X.copy()
+    for column, value in values.items():
+        rows[:, column] = value
+    return rows

@@ -1,0 +1,204 @@
+"""The components: which were drawn from the pool, how many directions count, and what a narrower model would cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.width_plan import WidthPlan
+from rflaf.inspection.effects import feature_eigenvalues, sample_rows
+from rflaf.theory import effective_dimension
+from rflaf.theory.spectrum import Decay, decay_curve
+
+from .style import BLUE, GREY, ORANGE, VERMILION, axes, legend, pair_of_axes, plain_log, tidy
+
+
+@dataclass
+class LeverageDisplay:
+    """The ridge leverage scores of a pool, sorted, with those drawn marked.
+
+    Attributes
+    ----------
+    scores : (pool_size,), scores over the pool size, between 0 and 1, the largest first; they sum to ``dimension``
+    kept : (pool_size,) of bool, which were drawn
+    dimension : the effective dimension
+    ax_, figure_ : set by `plot`
+    """
+
+    scores: Array
+    kept: Array
+    dimension: float
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Draw the scores of an estimator fitted with ``sampling="leverage"``."""
+        check_is_fitted(estimator)
+        leverage = estimator.leverage_
+        if leverage is None:
+            raise InvalidParameterError(
+                "only sampling='leverage' computes leverage scores", estimator.sampling, "Fit RFLAFRegressor.paper()."
+            )
+        order = np.argsort(-leverage.scores, kind="stable")
+        kept = np.isin(order, [] if leverage.kept is None else leverage.kept)
+        return cls(leverage.scores[order] / order.size, kept, leverage.effective_dimension).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the sorted scores as a curve, those drawn as points on it, and the score all would have if even."""
+        ax = axes(ax)
+        rank = np.arange(1, self.scores.size + 1)
+        ax.plot(rank, self.scores, color=GREY, lw=1.5, label=f"pool of {self.scores.size}")
+        ax.plot(
+            rank[self.kept], self.scores[self.kept], "o", color=BLUE, ms=4, mew=0, alpha=0.7,
+            label=f"{np.count_nonzero(self.kept)} drawn",
+        )  # fmt: skip
+        ax.axhline(self.dimension / self.scores.size, color=VERMILION, lw=1, ls="--", label="even scores")
+        tidy(ax, xlabel="rank in the pool", ylabel="leverage score / pool size")
+        ax.set_ylim(bottom=0)
+        ax.set_title(f"effective dimension {self.dimension:.1f}", fontsize=9)
+        legend(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass
+class SpectrumDisplay:
+    """Eigenvalues of a kernel, and the effective dimension d(lambda) = sum_i mu_i / (mu_i + lambda) they make.
+
+    Attributes
+    ----------
+    eigenvalues : (n,), largest first, of K / n
+    lam : the lambda that is marked
+    lambdas, dimension : (n_points,), the curve d(lambda)
+    decay : the law of the eigenvalues, drawn beside them; None for none
+    axes_, figure_ : set by `plot`
+    """
+
+    eigenvalues: Array
+    lam: float
+    lambdas: Array
+    dimension: Array
+    decay: Decay | None = None
+
+    @classmethod
+    def from_eigenvalues(
+        cls, eigenvalues: ArrayLike, lam: float, *, decay: Decay | None = None, ax: Any = None
+    ) -> Self:
+        """Draw eigenvalues and the effective dimension around ``lam``; ``ax`` is a pair of axes."""
+        mu = np.sort(np.asarray(eigenvalues, np.float64))[::-1]
+        if not lam > 0:
+            raise InvalidParameterError("lambda must be above zero", lam, "Use 1 / sqrt(n).")
+        if mu.size == 0 or not mu[0] > 0:
+            raise InvalidParameterError(
+                "there must be an eigenvalue above zero", mu.tolist(), "Pass those of a kernel matrix over n."
+            )
+        lambdas = np.geomspace(min(lam, mu[0]) / 1e3, mu[0], 200)
+        return cls(mu, lam, lambdas, effective_dimension(mu, lambdas), decay).plot(ax=ax)
+
+    @classmethod
+    def from_plan(cls, plan: WidthPlan, *, ax: Any = None) -> Self:
+        """Draw the spectrum that `rflaf.plan` found, the law of its decay, and the effective dimension."""
+        return cls.from_eigenvalues(plan.spectrum.eigenvalues, plan.lam, decay=plan.decay, ax=ax)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, *, lam: float | None = None, ax: Any = None) -> Self:
+        """Draw the spectrum of a fitted estimator's features over rows ``X``; lambda is 1 / sqrt(n) unless given."""
+        check_is_fitted(estimator)
+        rows = sample_rows(X)
+        return cls.from_eigenvalues(
+            feature_eigenvalues(estimator.model_, rows), X.shape[0] ** -0.5 if lam is None else lam, ax=ax
+        )
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the spectrum on one axis and the effective dimension on the other."""
+        spectrum, dimension = pair_of_axes(ax, (1, 1))
+        seen = self.eigenvalues[self.eigenvalues > 1e-12 * self.eigenvalues[0]]
+        spectrum.loglog(np.arange(1, seen.size + 1), seen, ".-", color=BLUE, lw=1, ms=4)
+        spectrum.axhline(self.lam, color=ORANGE, lw=1.5, ls="--", label=rf"$\lambda$ = {self.lam:.2g}")
+        if self.decay is not None:
+            spectrum.loglog(*decay_curve(self.decay, self.eigenvalues), color=VERMILION, lw=1.5, label=_law(self.decay))
+        tidy(spectrum, xlabel="i", ylabel=r"eigenvalue $\mu_i$")
+        legend(spectrum, loc="lower left")
+        here = effective_dimension(self.eigenvalues, self.lam)
+        dimension.semilogx(self.lambdas, self.dimension, color=BLUE, lw=2)
+        dimension.plot([self.lam], [here], "o", color=ORANGE, ms=7)
+        dimension.annotate(
+            f"{here:.1f}", (self.lam, here), xytext=(8, 6), textcoords="offset points", fontsize=9, fontweight="bold"
+        )
+        tidy(dimension, xlabel=r"$\lambda$", ylabel="effective dimension")
+        dimension.set_ylim(bottom=0)
+        self.axes_, self.figure_ = (spectrum, dimension), spectrum.figure
+        return self
+
+
+def _law(decay: Decay) -> str:
+    return {
+        "finite rank": f"rank {decay.rate:.0f}",
+        "exponential": rf"$\mu_i \sim {decay.rate:.3g}^{{\,i}}$",
+    }.get(decay.case, rf"$\mu_i \sim i^{{-{decay.rate:.2f}}}$")
+
+
+@dataclass
+class WidthDisplay:
+    """What the error would be at every smaller width, along a nested path of components.
+
+    Attributes
+    ----------
+    width : (n,), from one on
+    error, gcv : (n,), error on the fitted rows, and generalised cross-validation, both over the variance of y
+    chosen : the smallest width within 1 % of the lowest estimate
+    ax_, figure_ : set by `plot`
+    """
+
+    width: Array
+    error: Array
+    gcv: Array
+    chosen: int
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, tolerance: float = 0.01, ax: Any = None) -> Self:
+        """Draw the path of greedy selection, or, of other models, that of the sums of the last layer."""
+        check_is_fitted(estimator)
+        return cls.from_selection(_path(estimator), tolerance=tolerance, ax=ax)
+
+    @classmethod
+    def from_selection(cls, selection: Any, *, tolerance: float = 0.01, ax: Any = None) -> Self:
+        """Draw a `rflaf.model.greedy.Selection`."""
+        whole = selection.errors[0] or 1.0
+        width = np.arange(1, selection.errors.size)
+        path = selection.errors[1:] / whole, selection.gcv[1:] / whole
+        return cls(width, *path, selection.best_width(tolerance)).plot(ax=ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw both errors against the width, and mark the width that is enough.
+
+        Of a refined model both are low: its features were trained on the same rows.
+        """
+        ax = axes(ax)
+        ax.plot(self.width, self.error, color=GREY, lw=1.5, label="on the fitted rows")
+        ax.plot(self.width, self.gcv, color=BLUE, lw=2, label="generalised cross-validation")
+        ax.plot(
+            [self.chosen], [self.gcv[self.chosen - 1]], "o", color=ORANGE, ms=7, label=f"{self.chosen} are enough"
+        )  # fmt: skip
+        tidy(ax, xlabel="width S", ylabel="error / variance of y", xscale="log", yscale="log")
+        plain_log(ax.xaxis)
+        plain_log(ax.yaxis)
+        legend(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _path(estimator: Any) -> Any:
+    if estimator.selection_ is not None:
+        return estimator.selection_
+    if estimator.model_.last_layer is not None:
+        return estimator.model_.last_layer.path
+    raise InvalidParameterError(
+        "a path of widths needs greedy selection or the squared loss",
+        type(estimator).__name__,
+        "Fit with sampling='greedy' and directions='random'.",
+    )

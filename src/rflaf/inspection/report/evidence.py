@@ -1,0 +1,172 @@
+"""What is known about a model on some rows, gathered once before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.width_plan import WidthPlan, plan
+from rflaf.inspection.effects import Response, response
+from rflaf.rows.executors import SingleThreadedBLAS
+
+from .checks import Oddity, check_data
+from .quality import Comparison, Rival, Scoring, classification_scores, compare, label_scores, regression_scores
+from .speed import Speed, measure_speed
+from .subject import Subject
+
+_PLAN_ROWS, _LEAST_PLAN_ROWS = 2000, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A subject on rows, and everything a report says about it.
+
+    Attributes
+    ----------
+    subject : the model
+    rows : (n, n_features), the table as numbers
+    target : (n, n_outputs), or, of a classifier, numbers of classes (n,)
+    answers : (n, n_outputs) predictions, (n, n_classes) probabilities, or votes of a classifier without them
+    ours, comparison : scores of the model, and of the usual ones
+    speed, oddities : how fast it is, what is odd about the data
+    plan : what theory says of the width; None where the rows are too few
+    facts : what the caller knows of the model besides
+    """
+
+    subject: Subject
+    rows: Array
+    target: Array
+    answers: Array
+    ours: Rival
+    comparison: Comparison
+    speed: Speed
+    oddities: tuple[Oddity, ...]
+    plan: WidthPlan | None
+    facts: Mapping[str, str]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes, of a classifier."""
+        known = self.subject.classes
+        return None if known is None else tuple(str(label) for label in known)
+
+    @property
+    def gives_probabilities(self) -> bool:
+        return self.classes is not None and hasattr(self.subject.estimator, "predict_proba")
+
+    @property
+    def predicted(self) -> str:
+        """What the model predicts, in words."""
+        if self.classes is None:
+            return "prediction" if self.target.shape[1] == 1 else "prediction of the first output"
+        if not self.gives_probabilities:
+            return "decision value"
+        return f"probability of {self.classes[1 if len(self.classes) == 2 else 0]}"
+
+    @property
+    def function(self) -> Response:
+        """From rows of numbers to what `predicted` says."""
+        return _function(self.subject)
+
+
+def gather(
+    subject: Subject,
+    X: Any,
+    y: ArrayLike,
+    train: tuple[Any, ArrayLike] | None,
+    width_plan: WidthPlan | None,
+    facts: Mapping[str, str],
+) -> Evidence:
+    """Look at a subject on the rows of a table ``X`` with targets ``y``."""
+    rows = subject.rows(X)
+    target = _target(subject, y, rows.shape[0])
+    answers, score = _answers(subject, rows)
+    fitted_on = None if train is None else _training_rows(subject, *train)
+    classes = subject.classes
+    n_classes, width = None if classes is None else len(classes), subject.model.n_components
+    with SingleThreadedBLAS():  # the same for every model
+        comparison = compare(rows, target, fitted_on, n_classes, width, score)
+        speed = measure_speed(subject.model, rows, None if subject.estimator is None else _function(subject))
+    labels = np.asarray(y) if classes is None else target
+    return Evidence(
+        subject,
+        rows,
+        target,
+        answers,
+        Rival("this model", score(target, answers), speed.in_batch, ours=True),
+        comparison,
+        speed,
+        tuple(check_data(subject.columns(X), labels, classes is not None, subject.missing)),
+        _plan(rows, target, classes is not None) if width_plan is None else width_plan,
+        facts,
+    )
+
+
+def _function(subject: Subject) -> Response:
+    if subject.estimator is None:
+        return lambda X: subject.model.decision(X)[:, 0]
+    return response(subject.estimator)
+
+
+def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
+    """What the model says of every row, and how that is scored."""
+    classes = subject.classes
+    if classes is None:
+        f = subject.model.decision(rows)
+        return f if subject.estimator is None else subject.estimator.loss_.mean(f), regression_scores
+    each = [response(subject.estimator, number) for number in range(len(classes))]
+    if hasattr(subject.estimator, "predict_proba"):
+        return np.column_stack([f(rows) for f in each]), classification_scores
+    f = subject.model.decision(rows)
+    return np.hstack([-f, f]) if f.shape[1] == 1 else f, label_scores
+
+
+def _training_rows(subject: Subject, X: Any, y: ArrayLike) -> tuple[Array, Array]:
+    rows = subject.rows(X)
+    return rows, _target(subject, y, rows.shape[0])
+
+
+def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
+    """Targets as numbers (n, n_outputs), or as numbers of classes (n,)."""
+    values = np.asarray(y)
+    if values.shape[:1] != (n_rows,) or n_rows < 2:
+        raise InvalidParameterError(
+            f"y must have a value for each of at least two rows of X, which has {n_rows}", values.shape, "Pass both."
+        )
+    if subject.classes is not None:
+        code = np.searchsorted(subject.classes, values)
+        code = np.minimum(code, len(subject.classes) - 1)
+        others = np.unique(values[subject.classes[code] != values])
+        if others.size:
+            raise InvalidParameterError(
+                f"labels must be among the model's classes, {subject.classes.tolist()}",
+                others.tolist()[:5],
+                "Drop them.",
+            )
+        return code
+    try:
+        numbers = values.astype(np.float64).reshape(n_rows, -1)
+    except ValueError as error:
+        raise InvalidParameterError("y must be numbers", str(error), "Is this the target of the model?") from error
+    if numbers.shape[1] != subject.model.n_outputs or not np.all(np.isfinite(numbers)):
+        raise InvalidParameterError(
+            f"y must be {subject.model.n_outputs} finite numbers a row", values.shape, "Pass what the model predicts."
+        )
+    return numbers
+
+
+def _plan(rows: Array, target: Array, classification: bool) -> WidthPlan | None:
+    if rows.shape[0] < _LEAST_PLAN_ROWS or np.ptp(target) == 0:
+        return None
+    index = np.linspace(0, rows.shape[0] - 1, min(_PLAN_ROWS, rows.shape[0])).astype(np.intp)
+    loss = "log_loss" if classification else "squared"
+    return plan(rows[index], target[index], loss=loss, random_state=0)

@@ -1,0 +1,150 @@
+"""What a report is about: a fitted model, however it is wrapped, and the rows it is shown on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import is_regressor
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.model.random_feature_model import RandomFeatureModel
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model taken out of its wrapping.
+
+    Attributes
+    ----------
+    estimator : the fitted estimator, or None for a bare model
+    model : the model inside
+    encode : from a table as the user has it to rows of numbers
+    names : (n_features,) of the columns of those rows
+    origin : (n_features,), the table's column each of them comes from
+    left_out : columns of the table the encoding leaves out, and why
+    missing : texts that stand for nothing in the table
+    target : name of what is predicted, where it is known
+    """
+
+    estimator: Any
+    model: RandomFeatureModel
+    encode: Callable[[Any], Any]
+    names: tuple[str, ...]
+    origin: tuple[str, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+    target: str | None = None
+
+    @property
+    def classes(self) -> Array | None:
+        """Of a classifier."""
+        return None if self.estimator is None or is_regressor(self.estimator) else self.estimator.classes_
+
+    def rows(self, X: Any) -> Array:
+        """Rows of a table as numbers, dense, in double precision."""
+        encoded = self.encode(X)
+        if sp.issparse(encoded):
+            encoded = encoded.toarray()
+        rows = np.ascontiguousarray(np.asarray(encoded), np.float64)
+        if rows.ndim != 2 or rows.shape[1] != self.model.n_features:
+            raise InvalidParameterError(
+                f"X must be of {self.model.n_features} columns, as the model was fitted to",
+                rows.shape,
+                "Pass the same.",
+            )
+        if not np.all(np.isfinite(rows)):
+            raise InvalidParameterError(
+                "X must be finite once encoded", "NaN or infinity", "Impute in a pipeline with the estimator."
+            )
+        return rows
+
+    def columns(self, X: Any) -> dict[str, Array]:
+        """The columns of a table as the user has it that the model sees, by name, each as an array (n,).
+
+        An encoding takes columns by name, so a table may hold others, such as the target.
+        """
+        if hasattr(X, "column_names"):  # an Arrow table
+            found = {str(name): X[name].to_numpy(zero_copy_only=False) for name in X.column_names}
+        elif hasattr(X, "columns"):
+            found = {str(name): np.asarray(X[name]) for name in X.columns}
+        else:
+            table = X.toarray() if sp.issparse(X) else np.asarray(X)
+            known = (
+                self.origin if len(self.origin) == table.shape[1] else map("column {}".format, range(table.shape[1]))
+            )
+            return dict(zip(known, table.T, strict=True))
+        seen = dict.fromkeys(self.origin)
+        return {name: found[name] for name in seen} if set(seen) <= set(found) else found
+
+    def by_origin(self, share: Array) -> list[tuple[str, float]]:
+        """Squares summed over the columns that come from one of the table, largest root first."""
+        total: dict[str, float] = {}
+        for name, value in zip(self.origin, share, strict=True):
+            total[name] = total.get(name, 0.0) + float(value) ** 2
+        return sorted(((name, value**0.5) for name, value in total.items()), key=lambda pair: -pair[1])
+
+
+def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subject:
+    """The subject of a report, taken out of its wrapping.
+
+    An estimator, a pipeline that ends in one, an object with an ``encoding`` and an ``estimator``, or a
+    `RandomFeatureModel`.
+    """
+    if isinstance(model, RandomFeatureModel):
+        names = _names(feature_names, None, model.n_features)
+        return Subject(None, model, lambda X: X, names, names)
+    if hasattr(model, "encoding") and hasattr(model, "estimator"):
+        return _encoded(model.encoding, _fitted(model.estimator), getattr(model, "target", None))
+    if isinstance(model, Pipeline):
+        estimator = _fitted(model[-1])
+        before = model[:-1]
+        given = _feature_names_out(before)
+        names = _names(feature_names, given, estimator.n_features_in_)
+        return Subject(estimator, estimator.model_, before.transform if len(before.steps) else _same, names, names)
+    estimator = _fitted(model)
+    names = _names(feature_names, getattr(estimator, "feature_names_in_", None), estimator.n_features_in_)
+    return Subject(estimator, estimator.model_, _same, names, names)
+
+
+def _encoded(encoding: Any, estimator: Any, target: Any) -> Subject:
+    origin = tuple(column.name for column in encoding.columns for _ in column.feature_names)
+    left_out = tuple((dropped.name, dropped.reason) for dropped in encoding.dropped)
+    names, missing = tuple(encoding.feature_names), tuple(encoding.missing)
+    target_name = None if target is None else str(target.name)
+    return Subject(estimator, estimator.model_, encoding.transform, names, origin, left_out, missing, target_name)
+
+
+def _fitted(estimator: Any) -> Any:
+    check_is_fitted(estimator)
+    if not isinstance(getattr(estimator, "model_", None), RandomFeatureModel) or not hasattr(estimator, "predict"):
+        raise InvalidParameterError(
+            "a report is about a regressor or classifier of this package, or a pipeline that ends in one",
+            type(estimator).__name__,
+            "Pass RFLAFRegressor or RFLAFClassifier.",
+        )
+    return estimator
+
+
+def _same(X: Any) -> Any:
+    return X
+
+
+def _feature_names_out(before: Any) -> Any:
+    try:
+        return before.get_feature_names_out()
+    except (AttributeError, ValueError):  # a step that does not name its columns
+        return None
+
+
+def _names(asked: Sequence[str] | None, known: Any, n_features: int) -> tuple[str, ...]:
+    if asked is not None and len(asked) != n_features:
+        raise InvalidParameterError(f"feature_names must be {n_features} names", len(asked), "Name every column.")
+    if asked is None and known is None:
+        return tuple(f"column {i}" for i in range(n_features))
+    return tuple(str(name) for name in (known if asked is None else asked))

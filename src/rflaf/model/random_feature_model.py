@@ -1,0 +1,272 @@
+"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), where columns may bend.
+
+Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
+Prediction runs through one fused kernel in the dtype of the rows given, dense or sparse; no (n_rows, n_components)
+array is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.functions.bases import Basis, Pieces
+from rflaf.functions.curves import ColumnCurves
+from rflaf.functions.densities import Directions
+from rflaf.rows.executors import resolve_n_jobs
+
+from .features import CurvedMap, CurvedPredictor, FeatureMap, Predictor, compile_features, pack, pack_curved
+from .last_layer import LastLayer
+
+_BLOCK_ROWS = 1024
+_BLOCK_ENTRIES = 2**22  # of sparse rows that are made dense at a time
+_THREAD_WORK = 750_000  # features a thread must have to be worth starting
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Activation:
+    """A learned activation sigma(z) = sum_i a_i B_i(z), callable.
+
+    Attributes
+    ----------
+    basis : the functions B_i
+    coefficients : (1, n_basis) shared by all components, or (n_components, n_basis)
+    covariance : (n_basis, n_basis) of the coefficients, for a shared activation
+
+    >>> from rflaf.functions.bases import BSplineBasis
+    >>> flat = Activation(BSplineBasis(6), np.full((1, 6), 2.0))
+    >>> flat([-1.0, 0.0, 9.0])
+    array([2., 2., 2.])
+    """
+
+    basis: Basis
+    coefficients: Array
+    covariance: Array | None = None
+
+    def __call__(self, z: ArrayLike) -> Array:
+        """Values, with the shape of ``z``; one more leading axis where there is one activation a component."""
+        return self._contract(self.basis.values(z))
+
+    def slope(self, z: ArrayLike) -> Array:
+        """Derivatives, shaped as the values."""
+        return self._contract(self.basis.slopes(z))
+
+    def standard_error(self, z: ArrayLike) -> Array:
+        """Pointwise standard error of a shared activation, its scale fixed and the directions given."""
+        if self.covariance is None:
+            raise ValueError("only a learned shared activation has a standard error")
+        values = self.basis.values(z)
+        return np.sqrt(np.maximum(np.einsum("...i,ij,...j->...", values, self.covariance, values), 0))
+
+    def _contract(self, values: Array) -> Array:
+        answer = np.moveaxis(values @ self.coefficients.T, -1, 0)
+        return answer[0] if self.coefficients.shape[0] == 1 else answer
+
+    def compile(self, tolerance: float = 1e-6) -> tuple[Pieces, Array]:
+        """Cubic pieces and coefficients for the kernels; the error is below ``tolerance`` of the sup norm."""
+        return self.basis.pieces(self.coefficients, tolerance), self.coefficients
+
+    def take(self, components: Array) -> Activation:
+        """The activations of some of the components; itself where it is shared."""
+        return self if self.coefficients.shape[0] == 1 else replace(self, coefficients=self.coefficients[components])
+
+
+_Map = FeatureMap | CurvedMap
+_Predictor = Predictor | CurvedPredictor
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatureModel:
+    """Directions, activation, output weights ``v`` (n_components, n_outputs) and intercept (n_outputs,).
+
+    ``curves`` bend the columns of a refined model; ``last_layer`` are the sums behind ``v``.
+    """
+
+    directions: Directions
+    activation: Activation
+    v: Array
+    intercept: Array
+    curves: ColumnCurves | None = None
+    last_layer: LastLayer | None = None
+    _compiled: dict[np.dtype[Any], tuple[_Map, _Predictor]] = field(default_factory=dict, init=False, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_compiled": {}}
+
+    @property
+    def n_features(self) -> int:
+        return self.directions.n_features
+
+    @property
+    def n_components(self) -> int:
+        return self.directions.n_components
+
+    @property
+    def n_outputs(self) -> int:
+        return int(self.intercept.shape[0])
+
+    def decision(self, X: Any, n_jobs: int | None = 1) -> Array:
+        """f at rows ``X`` (n_rows, n_features), float32 or float64, dense or CSR: (n_rows, n_outputs).
+
+        ``X`` is taken as it is: finite numbers of the right width are the caller's promise.
+        """
+        dtype, n_rows = X.dtype, X.shape[0]
+        feature_map, predictor = self._compile(dtype)
+        predict = predictor.predict
+        if not isinstance(X, np.ndarray) and sp.issparse(X):  # the first test is the faster one
+            if feature_map.centre is not None or isinstance(predictor, CurvedPredictor):
+                return self._decision_by_blocks(X, n_jobs)
+            predict = predictor.predict_sparse
+        elif feature_map.centre is not None:
+            X = X - feature_map.centre
+        out = np.empty((n_rows, self.v.shape[1]), dtype)
+        n_threads = 1 if n_jobs == 1 else n_rows * self.n_components // _THREAD_WORK
+        if n_threads < 2:
+            predict(X, out, 0, n_rows)
+        else:
+            _predict_in_threads(predict, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
+        return out
+
+    def feature_map(self, dtype: Any) -> _Map:
+        """The features before they are multiplied by their importance, compiled for rows of ``dtype``."""
+        return self._compile(np.dtype(dtype))[0]
+
+    def features(self, X: Any) -> Array:
+        """q_m sigma(w_m . x + b_m): (n_rows, n_components), in the dtype of ``X``."""
+        feature_map, _ = self._compile(X.dtype)
+        out = np.empty((X.shape[0], self.n_components), X.dtype)
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            z = feature_map.features(rows, np.empty((self.n_components, rows.shape[0]), X.dtype))
+            np.multiply(z.T, self.directions.importance, out=out[start : start + _BLOCK_ROWS], casting="same_kind")
+        return out
+
+    def projections(self, X: Array) -> Array:
+        """u_m(x) = b_m + w_m . x, and what the curves add: (n_rows, n_components), where the activations are read."""
+        u = X @ self.directions.W + self.directions.offset
+        return u if self.curves is None else u + self.curves(X)
+
+    def gradient(self, X: Array) -> Array:
+        """Derivatives of f in the inputs, sum_m q_m v_m sigma'(u_m) w_m: (n_rows, n_outputs, n_features)."""
+        directions = self.directions
+        out = np.empty((X.shape[0], self.n_outputs, self.n_features))
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            rows = X[start : start + _BLOCK_ROWS]
+            slopes = self._slopes(self.projections(rows)) * directions.importance
+            block = out[start : start + _BLOCK_ROWS]
+            block[...] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
+            if self.curves is not None:
+                bends = np.einsum("rm,mo,rcm->roc", slopes, self.v, self.curves.slopes(rows), optimize=True)
+                block[:, :, self.curves.knots.columns] += bends
+        return out
+
+    def column_importance(self, X: Array) -> Array:
+        """How much every column moves the model over rows ``X``: (n_features,), shares that sum to one.
+
+        The spread of a column's part of a component's input, as a share of the whole input's, times the spread of
+        that component's part of f; root of the sum of squares over components and outputs.
+        """
+        rows = np.asarray(X, np.float64)
+        directions = self.directions
+        parts = np.std(rows, axis=0)[:, None] * np.abs(directions.W)
+        if self.curves is not None:
+            for curve, column in enumerate(self.curves.knots.columns):
+                parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
+        z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
+        amplitude = z * np.sqrt(np.sum(self.v**2, axis=1))
+        spread = np.std(self.projections(rows), axis=0)
+        share = np.sqrt(np.sum((parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0)) ** 2, axis=1))
+        total = share.sum()
+        return np.asarray(share / total if total > 0 else share)
+
+    def deviation(self, X: Any) -> Array:
+        """Standard deviation of a new observation at rows ``X``: (n_rows, n_outputs).
+
+        From the ridge posterior of the output weights and the estimated noise; see `LastLayer`.
+        """
+        if self.last_layer is None:
+            raise ValueError("this model was made without the sums of its last layer")
+        out = np.empty((X.shape[0], self.n_outputs))
+        for start in range(0, X.shape[0], _BLOCK_ROWS):
+            z = self.features(X[start : start + _BLOCK_ROWS]).T
+            out[start : start + _BLOCK_ROWS] = np.sqrt(self.last_layer.variance(z))
+        return out
+
+    def prune(self, n_components: int) -> RandomFeatureModel:
+        """The model of the ``n_components`` components that serve best together, refitted without data.
+
+        Components are kept in the order of greedy selection on the sums of the last layer, so narrower models are
+        nested in wider ones.
+        """
+        if self.last_layer is None:
+            raise ValueError("this model was made without the sums of its last layer")
+        if not 1 <= n_components <= self.n_components:
+            raise InvalidParameterError(
+                f"n_components must be between 1 and the model's {self.n_components}",
+                n_components,
+                "Fit a wider model.",
+            )
+        kept = self.last_layer.path.order[:n_components]
+        last_layer = self.last_layer.take(kept)
+        solution = last_layer.solve()
+        return RandomFeatureModel(
+            self.directions.take(kept),
+            self.activation.take(kept),
+            solution.v,
+            solution.intercept,
+            None if self.curves is None else self.curves.take(kept),
+            last_layer,
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, in plain values."""
+        return {
+            "n_features": self.n_features,
+            "n_components": self.n_components,
+            "n_outputs": self.n_outputs,
+            "activations": int(self.activation.coefficients.shape[0]),
+            "basis": type(self.activation.basis).__name__,
+            "n_basis": self.activation.basis.n_basis,
+            "interval": tuple(self.activation.basis.interval),
+            "curved_columns": 0 if self.curves is None else self.curves.knots.n_curves,
+        }
+
+    def _slopes(self, u: Array) -> Array:
+        slopes = self.activation.basis.slopes(u)
+        return np.einsum("rmi,mi->rm", slopes, np.broadcast_to(self.activation.coefficients, slopes.shape[1:]))
+
+    def _compile(self, dtype: np.dtype[Any]) -> tuple[_Map, _Predictor]:
+        compiled = self._compiled.get(dtype)
+        if compiled is None:
+            pieces, a = self.activation.compile()
+            weights = self.directions.importance[:, None] * self.v
+            feature_map = compile_features(self.directions, self.curves, pieces, a, dtype)
+            packed: _Predictor
+            if isinstance(feature_map, CurvedMap):
+                packed = pack_curved(feature_map, weights, self.intercept)
+            else:
+                packed = pack(feature_map, weights, self.intercept)
+            compiled = self._compiled[dtype] = feature_map, packed
+        return compiled
+
+    def _decision_by_blocks(self, X: Any, n_jobs: int | None) -> Array:
+        """f at sparse rows whose zeros a centre or curves move, made dense a block at a time."""
+        out = np.empty((X.shape[0], self.n_outputs), X.dtype)
+        rows = int(np.clip(_BLOCK_ENTRIES // X.shape[1], 1, _BLOCK_ROWS))
+        for start in range(0, X.shape[0], rows):
+            out[start : start + rows] = self.decision(X[start : start + rows].toarray(), n_jobs)
+        return out
+
+
+def _predict_in_threads(predict: Callable[..., None], X: Any, out: Array, n_threads: int) -> None:
+    """Threads own disjoint ranges of rows; a row's result does not depend on where a range begins."""
+    edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
+    with ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(lambda i: predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))

@@ -1,0 +1,373 @@
+"""A long fit that was killed goes on where it was: the results of its passes are kept in a file.
+
+A fit is a few passes over the rows and little between them, and everything between is determined by the seed. So a
+checkpoint records what passes gave, in the order of the fit; the same fit started again takes each result from there
+instead of passing over the rows, and ends at the same model, bit for bit. Refined models record their state after every
+epoch, or more often where an epoch is long.
+
+The file is a first line, then records that are only ever added: a line of JSON, and arrays as NumPy writes them,
+without pickle. A record cut short by a crash is dropped by its checksum, so the file is whole after every pass. A pass
+is recorded where making its result took longer than reading it back will. The file is removed when the fit is done.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import sys
+import warnings
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rflaf.errors import Array, CheckpointWarning, InvalidParameterError
+
+from .blocks import Block, BlockSource, innermost
+from .executors import Executor, Item, Items, State, Total
+
+_TITLE = b"rflaf checkpoint 1\n"
+_LEAST_SECONDS = 0.5
+_BYTES_A_SECOND = 1e8  # that a record is written and read with, at least
+_MOST_DEAD = 2**26  # bytes of records that others replaced, before the file is written anew
+_PACKAGE = __name__.partition(".")[0]
+
+
+class Recorded:
+    """An executor that takes the results of its calls from a journal where they are there, and adds those that are not.
+
+    Calls are told apart by their number, so they must come from one thread, in the order of the fit.
+    """
+
+    def __init__(self, executor: Executor, journal: Journal) -> None:
+        self._executor, self._journal = executor, journal
+
+    @property
+    def n_workers(self) -> int:
+        return self._executor.n_workers
+
+    def limited(self, n_workers: int) -> Recorded:
+        return Recorded(self._executor.limited(n_workers), self._journal)
+
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return self._executor.elsewhere(items)
+
+    def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
+        if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
+            return self._executor.reduce(items, map_item)
+        total: Total = self._once(len(items), map_item, lambda: self._executor.reduce(items, map_item))
+        return total
+
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
+        return self._once(len(items), map_item, lambda: self._executor.map(items, map_item))
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._executor.side_by_side(tasks)
+
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+        key = self._journal.next_key(n_steps, advance)
+        first = 0
+        if key in self._journal:
+            first, state = self._journal.read(key)
+        kept = perf_counter()
+
+        def one(before: State, step: int) -> State:
+            nonlocal kept
+            after = advance(before, first + step)
+            if self._journal.keep(key, (first + step + 1, after), perf_counter() - kept):
+                kept = perf_counter()
+            return after
+
+        return self._executor.fold(n_steps - first, state, one)
+
+    def _once(self, n_items: int, work: Any, compute: Callable[[], Any]) -> Any:
+        key = self._journal.next_key(n_items, work)
+        if key in self._journal:
+            return self._journal.read(key)
+        started = perf_counter()
+        result = compute()
+        self._journal.keep(key, result, perf_counter() - started)
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    start: int
+    size: int
+
+
+class Journal:
+    """Records by key in one file, the last of a key counting."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: dict[str, _Record] = {}
+        self._end = 0
+        self._calls = 0
+        self._full = False
+        if path.exists():
+            self._scan()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._records
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def next_key(self, n_items: int, work: Any) -> str:
+        """The key of the next call: its number, and what it is, so that another fit is told."""
+        self._calls += 1
+        name = getattr(getattr(work, "func", work), "__qualname__", "")
+        key = f"{self._calls} {name} {n_items}"
+        others = [other for other in self._records if other.startswith(f"{self._calls} ") and other != key]
+        if others:
+            raise _another(self.path, f"pass {others[0]!r} where this fit has {key!r}")
+        return key
+
+    def read(self, key: str) -> Any:
+        """The value of a key."""
+        record = self._records[key]
+        with self.path.open("rb") as file:
+            file.seek(record.start)
+            header = json.loads(file.readline())
+            with np.load(io.BytesIO(file.read(header["size"])), allow_pickle=False) as arrays:
+                return _unpack(header["value"], arrays)
+
+    def keep(self, key: str, value: Any, seconds: float) -> bool:
+        """Record a value if making it took ``seconds`` long enough; a value of foreign objects is not recorded."""
+        if seconds < _LEAST_SECONDS or self._full:
+            return False
+        arrays: list[Array] = []
+        try:
+            packed = _pack(value, arrays)
+        except TypeError:
+            return False
+        if seconds < _LEAST_SECONDS + sum(array.nbytes for array in arrays) / _BYTES_A_SECOND:
+            return False
+        return self.write(key, packed, arrays)
+
+    def write(self, key: str, packed: Any, arrays: list[Array]) -> bool:
+        """Add a record and see it on the disk. A disk that is full ends the recording, not the fit."""
+        payload = io.BytesIO()
+        np.savez(payload, **{str(number): array for number, array in enumerate(arrays)})  # type: ignore[arg-type]
+        body = payload.getvalue()
+        header = {"key": key, "size": len(body), "crc": zlib.crc32(body), "value": packed}
+        line = json.dumps(header).encode() + b"\n"
+        try:
+            self._append(line + body)
+        except OSError as error:
+            self._full = True
+            with suppress(OSError):
+                os.truncate(self.path, self._end)
+            warnings.warn(
+                f"the checkpoint {self.path} cannot be written any more ({error}): the fit goes on without, and what"
+                " was recorded until now is kept",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+            return False
+        self._records[key] = _Record(self._end, len(line) + len(body))
+        self._end += len(line) + len(body)
+        if self._end - sum(record.size for record in self._records.values()) > _MOST_DEAD:
+            self._compact()
+        return True
+
+    def _append(self, content: bytes) -> None:
+        with self.path.open("r+b" if self._end else "w+b") as file:
+            file.seek(self._end)
+            if not self._end:
+                file.write(_TITLE)
+                self._end = len(_TITLE)
+            file.write(content)
+            file.truncate()
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _compact(self) -> None:
+        """Write the records that count to a new file, and put it in the place of the old one at once."""
+        fresh = self.path.with_name(self.path.name + ".new")
+        records, end = {}, len(_TITLE)
+        with suppress(OSError):
+            with self.path.open("rb") as old, fresh.open("wb") as new:
+                new.write(_TITLE)
+                for key, record in self._records.items():
+                    old.seek(record.start)
+                    new.write(old.read(record.size))
+                    records[key] = _Record(end, record.size)
+                    end += record.size
+                new.flush()
+                os.fsync(new.fileno())
+            os.replace(fresh, self.path)
+            self._records, self._end = records, end
+
+    def _scan(self) -> None:
+        """Find the records of a file, up to the first that is not whole."""
+        with self.path.open("rb") as file:
+            if file.readline() != _TITLE:
+                raise InvalidParameterError(
+                    "checkpoint must name a file of this package, or none", str(self.path), "Use another path."
+                )
+            self._end = len(_TITLE)
+            while line := file.readline():
+                try:
+                    header = json.loads(line)
+                    whole = zlib.crc32(file.read(header["size"])) == header["crc"]
+                except (ValueError, KeyError, TypeError):
+                    break
+                if not whole:
+                    break
+                size = len(line) + header["size"]
+                self._records[header["key"]] = _Record(self._end, size)
+                self._end += size
+
+
+@contextmanager
+def resumed(
+    path: str | os.PathLike[str] | None,
+    parameters: str,
+    source: BlockSource,
+    rng: np.random.Generator,
+    executor: Executor,
+    seeded: bool,
+) -> Iterator[Executor]:
+    """An executor that records the passes of a fit in the file ``path``, and takes them from there if it was killed.
+
+    ``parameters`` are all that determines the fit beside its rows and the state of ``rng``; where that is not
+    ``seeded``, it is put back to what it was in the fit that was killed.
+    """
+    if path is None:
+        yield executor
+        return
+    file = Path(path)
+    if file.is_dir() or not file.absolute().parent.is_dir():
+        raise InvalidParameterError(
+            "checkpoint must be a file in a folder that is there", str(path), "Make the folder."
+        )
+    journal = Journal(file)
+    about = {"parameters": parameters, "rows": fingerprint(source, executor)}
+    key, state = "0 fit", rng.bit_generator.state
+    if key in journal:
+        before, state_before = journal.read(key)
+        if before != about:
+            differs = "parameters" if before["parameters"] != parameters else "rows"
+            raise _another(file, f"one of other {differs}")
+        if seeded and not _same(state_before, state):
+            raise _another(file, "one of another random_state")
+        rng.bit_generator.state = state_before
+    else:
+        arrays: list[Array] = []
+        journal.write(key, _pack((about, state), arrays), arrays)
+    try:
+        yield Recorded(executor, journal)
+    except BaseException:
+        if len(journal) == 1:
+            file.unlink(missing_ok=True)
+        raise
+    file.unlink(missing_ok=True)
+
+
+def _another(path: Path, found: str) -> InvalidParameterError:
+    return InvalidParameterError(
+        f"the checkpoint {path} must be one of this fit", found, "Remove the file, or name another."
+    )
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two states of a generator are equal."""
+    one, other = [], []  # type: ignore[var-annotated]
+    alike = _pack(first, one) == _pack(second, other)
+    return alike and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def fingerprint(source: BlockSource, executor: Executor) -> int:
+    """A number that changes with the rows: that of the files they are in, or of the rows themselves, in one pass."""
+    source = innermost(source)
+    stated = getattr(source, "fingerprint", None)
+    if stated is not None:
+        return int(stated)
+    found = executor.map(source, _block_crc)
+    return zlib.crc32(repr((source.n_samples, [found[i] for i in range(len(found))])).encode())
+
+
+def _block_crc(block: Block) -> int:
+    parts = (block.X.data, block.X.indices, block.X.indptr) if sp.issparse(block.X) else (block.X,)
+    crc = 0
+    for part in (*parts, block.y, block.weight):
+        if part is not None:
+            crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
+    return crc
+
+
+# Values as JSON and arrays
+
+
+def _pack(value: Any, arrays: list[Array]) -> Any:
+    """Plain JSON for a value made of numbers, texts, arrays and objects of this package; arrays are set aside."""
+    if value is None or isinstance(value, bool | str) or type(value) in (int, float):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.hasobject:
+            raise TypeError(value.dtype)
+        arrays.append(np.asarray(value))
+        return {"array" if isinstance(value, np.ndarray) else "scalar": len(arrays) - 1}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(key, arrays), _pack(part, arrays)] for key, part in value.items()]}
+    if type(value) in (list, tuple):
+        return {type(value).__name__: [_pack(part, arrays) for part in value]}
+    kind = type(value)
+    if kind.__module__.partition(".")[0] != _PACKAGE:
+        raise TypeError(kind)
+    name = f"{kind.__module__}:{kind.__qualname__}"
+    if isinstance(value, Enum):
+        return {"enum": name, "member": value.name}
+    if isinstance(value, tuple):
+        return {"named": name, "fields": [_pack(part, arrays) for part in value]}
+    if dataclasses.is_dataclass(value):
+        fields = [field.name for field in dataclasses.fields(value) if field.init]
+        return {"data": name, "fields": {field: _pack(getattr(value, field), arrays) for field in fields}}
+    raise TypeError(kind)
+
+
+def _unpack(packed: Any, arrays: Any) -> Any:
+    if not isinstance(packed, dict):
+        return packed
+    kind, content = next(iter(packed.items()))
+    if kind == "array":
+        return arrays[str(content)]
+    if kind == "scalar":
+        return arrays[str(content)][()]
+    if kind == "dict":
+        return {_unpack(key, arrays): _unpack(part, arrays) for key, part in content}
+    if kind in ("list", "tuple"):
+        parts = [_unpack(part, arrays) for part in content]
+        return parts if kind == "list" else tuple(parts)
+    named = _type_named(content)
+    if kind == "enum":
+        return named[packed["member"]]
+    if kind == "named":
+        return named(*(_unpack(part, arrays) for part in packed["fields"]))
+    return named(**{field: _unpack(part, arrays) for field, part in packed["fields"].items()})
+
+
+def _type_named(name: str) -> Any:
+    """A tuple, dataclass or enumeration of this package; nothing else is ever made.
+
+    Whatever a fit records is of a module that it has loaded, so nothing is imported because a file names it.
+    """
+    module, _, qualified = name.partition(":")
+    found: Any = sys.modules.get(module) if module.partition(".")[0] == _PACKAGE else None
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    fine = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, tuple | Enum))
+    if not fine or found.__module__ != module:
+        raise InvalidParameterError("a checkpoint must hold results of this package only", name, "Remove the file.")
+    return found

@@ -1,0 +1,164 @@
+"""Rows of Parquet files, encoded as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.rows.blocks import ArraySource, Block, Parts
+from rflaf.rows.tables import TableEncoding, require_arrow
+
+from .first_scan import scan
+from .request import Request, distinct
+from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
+from .source import FileSource, OpenTable, Reader, fingerprint_of
+from .values import is_numeric, labels_of, numbers_of, write_inputs
+
+_PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """Rows of Parquet files.
+
+    Attributes
+    ----------
+    groups : the row groups, in order
+    encoding : how columns become inputs
+    targets, weight : names of columns; labels are left as they are
+    """
+
+    groups: tuple[RowGroup, ...]
+    encoding: TableEncoding
+    targets: tuple[str, ...]
+    weight: str | None
+    dtype: np.dtype[Any]
+    labels: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_cursor", Cursor(self.groups, self.needed))
+        object.__setattr__(self, "_width", len(self.encoding.feature_names))
+
+    @property
+    def needed(self) -> list[str]:
+        return distinct(*self.encoding.column_names, *self.targets, self.weight)
+
+    @property
+    def n_samples(self) -> int:
+        return self.groups[-1].first + self.groups[-1].n_rows
+
+    @property
+    def n_features(self) -> int:
+        width: int = self._width  # type: ignore[attr-defined]
+        return width
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.targets)
+
+    @property
+    def reading_bytes(self) -> int:
+        return page_bytes(self.groups, len(self.needed))
+
+    def fingerprint(self) -> int:
+        files = dict.fromkeys(group.file for group in self.groups)
+        return fingerprint_of([*files], (self.encoding.to_dict(), self.targets, self.weight))
+
+    def read(self, start: int, stop: int, at_once: int) -> Block:
+        cursor: Cursor = self._cursor  # type: ignore[attr-defined]
+        return self._block(cursor.read(start, stop, at_once), stop - start)
+
+    def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
+        return self._block(picked(self.groups, rows, self.needed, at_once), rows.size, advance)
+
+    def parts(self, block_rows: int) -> Parts | None:
+        """Neighbouring row groups that are read whole, by whoever sees the files; none of a temporary copy."""
+        if any(group.path != group.file for group in self.groups):
+            return None
+        handles: list[tuple[RowGroup, ...]] = [()]
+        for group in self.groups:
+            if sum(before.n_rows for before in handles[-1]) >= _PART_ROWS:
+                handles.append(())
+            handles[-1] += (group,) if group.n_rows else ()
+        handles = [groups for groups in handles if groups]
+        shell = replace(self, groups=())
+
+        def opened(groups: tuple[RowGroup, ...]) -> ArraySource:
+            first = groups[0].first
+            part = replace(shell, groups=tuple(replace(group, first=group.first - first) for group in groups))
+            block = part.read(0, part.n_samples, part.n_samples)
+            return ArraySource(block.X, block.y, block.weight, block_rows, first)
+
+        sizes = [-(-sum(group.n_rows for group in groups) // block_rows) for groups in handles]
+        return Parts(handles, sizes, opened)
+
+    def _block(
+        self, parts: Iterator[tuple[RowGroup, Any]], n_rows: int, advance: Callable[[int], None] = lambda _: None
+    ) -> Block:
+        X = np.zeros((n_rows, self.n_features), self.dtype)
+        y: Array = np.empty((n_rows, self.n_outputs), object if self.labels else np.float64)
+        weight = None if self.weight is None else np.empty(n_rows, self.dtype)
+        first = 0
+        for group, batch in parts:
+            rows = slice(first, first + batch.num_rows)
+            first = rows.stop
+            write_inputs(batch, self.encoding, X[rows], group)
+            for j, name in enumerate(self.targets):
+                y[rows, j] = labels_of(batch, name, group) if self.labels else numbers_of(batch.column(name))
+            if weight is not None:
+                weight[rows] = numbers_of(batch.column(self.weight))
+            advance(batch.num_rows)
+        return Block(X, y, weight)
+
+
+def open_parquet(request: Request, reader: Reader) -> OpenTable:
+    """Parquet files, looked at once unless they are only to be predicted."""
+    files, targets, encoding = request.files, request.targets, request.encoding
+    groups, schemas = index_files(files, {})
+    _check_schemas(files, schemas, request.beside)
+    inputs = request.inputs(schemas[0].names)
+    _check_schemas(files, schemas, inputs)
+    seen = None
+    if encoding is None or targets:
+        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader).result()
+        encoding = encoding or seen.encoding
+    types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
+    single = all(str(kind) in ("float", "halffloat") for kind in types)
+    dtype = np.dtype(np.float32 if single else np.float64)
+    storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
+    source = FileSource(storage, reader)
+    if seen is None:
+        return OpenTable(source, encoding)
+    return OpenTable(source, encoding, seen.label_weights, seen.target_range)
+
+
+def _check_schemas(files: list[str], schemas: list[Any], needed: list[str]) -> None:
+    """Every file must have the columns, of one kind."""
+    for file, schema in zip(files, schemas, strict=True):
+        for name in needed:
+            if schema.names.count(name) != 1:
+                raise InvalidParameterError(
+                    f"every file must have a column {name!r}, once",
+                    f"{file} with {schema.names}",
+                    "Add it, or choose columns with rflaf.rows.files.Table.",
+                )
+            here, first = schema.field(name).type, schemas[0].field(name).type
+            if _kind_of_type(here) != _kind_of_type(first):
+                raise InvalidParameterError(
+                    f"column {name!r} must be of one type in all files: {first} in {files[0]}",
+                    f"{here} in {file}, row group 0, column {name!r}",
+                    "Write the files with one schema.",
+                )
+
+
+def _kind_of_type(kind: Any) -> str:
+    types = require_arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if is_numeric(kind):
+        return "number"
+    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+    return "text" if text else "date" if types.is_temporal(kind) else str(kind)

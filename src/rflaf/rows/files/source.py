@@ -1,0 +1,203 @@
+"""Rows in files as a source of blocks: one thread reads, a few blocks ahead of those who compute.
+
+What a kind of file must offer is `Storage`; who computes sees a `FileSource` and no files.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import zlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from rflaf.errors import Array
+from rflaf.rows.blocks import MOST_ROWS, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.rows.progress import Begin, Quiet
+from rflaf.rows.tables import TableEncoding
+
+_AHEAD, _AHEAD_BYTES = 8, 2**25  # blocks read before they are asked for, at most; as many are decoded at a time
+
+
+class Storage(RowTable, Protocol):
+    """Rows that can be read from anywhere, and fast in order. Only one thread reads."""
+
+    def read(self, start: int, stop: int, at_once: int) -> Block:
+        """Rows start to stop; ``at_once`` rows are decoded at a time."""
+        ...
+
+    def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
+        """Rows by their numbers, which increase; ``advance`` is told how many more were found."""
+        ...
+
+    def parts(self, block_rows: int) -> Parts | None:
+        """Pieces that others can read, each where it is summed; None where only this process can."""
+        ...
+
+    def fingerprint(self) -> int:
+        """A number that changes with the files."""
+        ...
+
+    @property
+    def reading_bytes(self) -> int:
+        """What reading takes beside the rows that are read."""
+        ...
+
+
+class Reader:
+    """One thread that reads, shared by all cuts of a table into blocks, and what must be removed after it.
+
+    Passes that are not sums over blocks are shown by ``begin``, and take no more than ``memory`` bytes.
+    """
+
+    def __init__(self, begin: Begin = Quiet, memory: int | None = None) -> None:
+        self.begin, self.memory = begin, memory
+        self.pool = ThreadPoolExecutor(1, thread_name_prefix="rflaf-reader")
+        self.exits = ExitStack()
+
+    def close(self) -> None:
+        self.pool.shutdown(wait=True, cancel_futures=True)
+        self.exits.close()
+
+
+class _Ahead:
+    """Blocks made in order by the reader, some before they are asked for.
+
+    Workers of one pass ask for neighbouring blocks, not quite in order; who asks for another part starts there.
+    """
+
+    def __init__(self, n_blocks: int, make: Callable[[int], Block], pool: ThreadPoolExecutor, ahead: int) -> None:
+        self._n_blocks, self._make, self._pool, self._ahead = n_blocks, make, pool, ahead
+        self._coming: dict[int, Future[Block]] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def __getitem__(self, index: int) -> Block:
+        with self._lock:
+            if index not in self._coming:
+                begun = self._next if self._next < self._n_blocks else 0  # the next pass begins at the first block
+                if not begun <= index <= begun + self._ahead:
+                    self._forget()
+                    begun = index
+                self._ask(begun, index + 1)
+            future = self._coming.pop(index)
+            self._ask(self._next, min(index + 1 + self._ahead, self._n_blocks))
+        return future.result()
+
+    def _ask(self, start: int, stop: int) -> None:
+        for index in range(start, stop):
+            self._coming[index] = self._pool.submit(self._make, index)
+            self._next = index + 1
+
+    def _forget(self) -> None:
+        for future in self._coming.values():
+            future.cancel()
+        self._coming.clear()
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Blocks of a table that is in files."""
+
+    storage: Storage
+    reader: Reader = field(repr=False)
+    block_rows: int = MOST_ROWS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_ahead", _Ahead(len(self), self._read, self.reader.pool, self.n_ahead))
+
+    @property
+    def n_samples(self) -> int:
+        return self.storage.n_samples
+
+    @property
+    def n_features(self) -> int:
+        return self.storage.n_features
+
+    @property
+    def n_outputs(self) -> int:
+        return self.storage.n_outputs
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.storage.dtype
+
+    @property
+    def fingerprint(self) -> int:
+        return self.storage.fingerprint()
+
+    @property
+    def reading_bytes(self) -> int:
+        return self.storage.reading_bytes
+
+    @property
+    def n_ahead(self) -> int:
+        """Blocks read before they are asked for."""
+        return min(_AHEAD, max(1, _AHEAD_BYTES // (8 * self.n_features * self.block_rows)))
+
+    def __len__(self) -> int:
+        return -(-self.n_samples // self.block_rows)
+
+    def __getitem__(self, index: int) -> Block:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
+        block: Block = self._ahead[index]  # type: ignore[attr-defined]
+        return block
+
+    def _read(self, index: int) -> Block:
+        start = index * self.block_rows
+        block = self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        return replace(block, first=start)
+
+    @property
+    def _at_once(self) -> int:
+        """Rows to decode together."""
+        return self.n_ahead * self.block_rows
+
+    @property
+    def parts(self) -> Parts | None:
+        return self.storage.parts(self.block_rows)
+
+    def with_rows(self, block_rows: int) -> FileSource:
+        return FileSource(self.storage, self.reader, block_rows)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
+        """The rows that the same generator draws from an array, in one pass over the files that have some."""
+        rows = drawn_rows(self.n_samples, n_rows, rng)
+        with self.reader.begin("draw rows", rows.size, rows.size) as display:
+            taking = self.reader.pool.submit(self.storage.take, rows, self._at_once, display.advance)
+            block = taking.result()
+        return ArraySource(block.X, block.y, block.weight, self.block_rows)
+
+
+@dataclass(frozen=True)
+class OpenTable:
+    """A table in files, ready to be read; to be closed.
+
+    ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names;
+    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels.
+    """
+
+    source: FileSource
+    encoding: TableEncoding | None
+    label_weights: dict[Any, float] = field(default_factory=dict)
+    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+    single_output: bool = False
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        return None if self.encoding is None else self.encoding.feature_names
+
+    def close(self) -> None:
+        self.source.reader.close()
+
+
+def fingerprint_of(files: list[str], others: object) -> int:
+    """A number that changes with names, sizes and times of files, and with what else is given."""
+    stated = [(os.path.basename(file), os.stat(file).st_size, os.stat(file).st_mtime_ns) for file in files]
+    return zlib.crc32(repr((stated, others)).encode())

@@ -1,0 +1,158 @@
+"""How one column becomes some columns of numbers, as plain data that checks itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from rflaf.errors import Array, InvalidParameterError
+
+from .cells import MICROSECONDS_A_DAY, dates_among, days_of, numbers_among, refuse_others, require_arrow, valid
+
+
+class ColumnEncoding(Protocol):
+    """How one column becomes some columns of numbers."""
+
+    kind: ClassVar[str]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+
+    def write(self, values: Any, out: Array) -> None:
+        """Write cleaned ``values`` (n_rows) to ``out`` (n_rows, n_features), which holds zeros."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NumberColumn:
+    """A number, ``fill`` where it is missing, and, if ``indicator``, whether it was."""
+
+    kind: ClassVar[str] = "number"
+    name: str
+    fill: float
+    indicator: bool
+
+    def __post_init__(self) -> None:
+        check_text(self.name)
+        _check_number("fill", self.fill)
+        _check_flag("indicator", self.indicator)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
+
+    def write(self, values: Any, out: Array) -> None:
+        numbers = numbers_among(values)
+        refuse_others(self.name, values, numbers, "numbers")
+        column = numbers.to_numpy(zero_copy_only=False)
+        gaps = np.isnan(column)
+        out[:, 0] = np.where(gaps, self.fill, column) if gaps.any() else column
+        if self.indicator:
+            out[:, 1] = gaps
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryColumn:
+    """A level out of ``levels``; ``others`` and ``missing`` tell whether those have a column of their own."""
+
+    kind: ClassVar[str] = "category"
+    name: str
+    levels: tuple[str, ...]
+    others: bool
+    missing: bool
+
+    def __post_init__(self) -> None:
+        check_text(self.name)
+        if not (isinstance(self.levels, tuple) and self.levels and len(set(self.levels)) == len(self.levels)):
+            raise InvalidParameterError("levels must be different texts, at least one", self.levels, "Name them.")
+        for level in self.levels:
+            check_text(level)
+        _check_flag("others", self.others)
+        _check_flag("missing", self.missing)
+
+    @property
+    def _two(self) -> bool:
+        return len(self.levels) == 2 and not (self.others or self.missing)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        if self._two:
+            return (f"{self.name}={self.levels[1]}",)
+        extra = ["(others)"] * self.others + ["(missing)"] * self.missing
+        return tuple(f"{self.name}={level}" for level in (*self.levels, *extra))
+
+    def write(self, values: Any, out: Array) -> None:
+        pa = require_arrow()
+        texts = values.cast(pa.string())
+        code = pa.compute.index_in(texts, pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
+        if self._two:
+            out[:, 0] = np.where(code < 0, 0.5, code)
+            return
+        gaps = ~valid(texts)
+        nowhere, last = -1, len(self.levels)
+        code = np.where(code < 0, last if self.others else nowhere, code)
+        code[gaps] = last + self.others if self.missing else nowhere
+        rows = np.flatnonzero(code >= 0)
+        out[rows, code[rows]] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DateColumn:
+    """A date as numbers, that of ``fill`` (days since 1970) where it is missing; the hour only if ``hours``."""
+
+    kind: ClassVar[str] = "date"
+    name: str
+    fill: float
+    hours: bool
+    indicator: bool
+
+    def __post_init__(self) -> None:
+        check_text(self.name)
+        _check_number("fill", self.fill, 3e6)  # the years that dates are told apart in
+        _check_flag("hours", self.hours)
+        _check_flag("indicator", self.indicator)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        parts = ["days", "day of year", "day of week", *["hour"] * self.hours, *["missing"] * self.indicator]
+        return tuple(f"{self.name} {part}" for part in parts)
+
+    def write(self, values: Any, out: Array) -> None:
+        pa = require_arrow()
+        found = dates_among(values)
+        refuse_others(self.name, values, found, "dates such as 2024-02-29")
+        gaps = ~valid(found)
+        dates = found.fill_null(pa.scalar(round(self.fill * MICROSECONDS_A_DAY), pa.timestamp("us")))
+        days = days_of(dates)
+        out[:, 0] = days
+        out[:, 1] = pa.compute.day_of_year(dates).to_numpy()
+        out[:, 2] = pa.compute.day_of_week(dates).to_numpy()
+        if self.hours:
+            out[:, 3] = (days - np.floor(days)) * 24
+        if self.indicator:
+            out[:, -1] = gaps
+
+
+KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn)}
+
+
+def check_text(value: Any) -> str:
+    """A name or a level, which must be a text."""
+    if not isinstance(value, str):
+        raise InvalidParameterError("a name must be a text", value, "Make the encoding anew from a table.")
+    return value
+
+
+def _check_number(name: str, value: Any, most: float = float(np.finfo(np.float64).max)) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= most:
+        raise InvalidParameterError(f"{name} must be a number of at most {most:g} in size", value, "Make it anew.")
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise InvalidParameterError(f"{name} must be True or False", value, "Make it anew.")

@@ -1,0 +1,247 @@
+"""Rows that come later: the output weights go on learning while directions, curves and activations stay.
+
+Under the squared loss the sums of the last layer are all that rows leave behind, and they add: any sequence of chunks
+ends at the fit of all of them. Under any other loss what rows have said is kept as a quadratic in the output weights
+around the solution they led to (`rflaf.training.solvers.convex_loss.Memory`), and new rows are fitted together with
+it: a Newton step that is
+never repeated.
+
+Rows may fade: with a half-life of H rows, a row weighs 2^(-k / H) once k rows have come after it. That is the same
+however the rows are cut into chunks, and a chunk into blocks; those of files and partitions come in their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from rflaf.errors import Array, StopReason
+from rflaf.functions.losses import Loss, Units
+from rflaf.model.features import RowFeatures, sum_equations
+from rflaf.model.last_layer import LastLayer, unscale
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.blocks import Block, BlockSource, Scratch, SourceView, StandardisedTargets
+from rflaf.rows.executors import Executor
+from rflaf.training.solvers.convex_loss import MadeRows, Memory, Risk, minimise_risk
+
+_TOLERANCE, _MOST_STEPS = 1e-8, 500
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Sums over the rows seen: products of their features, and what they said of the output weights."""
+
+    equations: NormalEquations
+    memory: Memory
+
+    def faded(self, factor: float) -> Seen:
+        """The sums of rows that count ``factor`` of what they did."""
+        return Seen(self.equations.faded(factor), self.memory.faded(factor))
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What more rows are learned under: loss, ridge and units of the fit before, and the sum of its rows' weights."""
+
+    loss: Loss
+    ridge: float
+    units: Units
+    weight: float
+    intercept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fade:
+    """How much rows still count, the last of ``n_rows`` wholly: 2^(-k / half_life) with k rows after them."""
+
+    half_life: float
+    n_rows: int
+
+    @property
+    def past(self) -> float:
+        """What is left of all rows before."""
+        return float(np.exp2(-self.n_rows / self.half_life))
+
+    def freshness(self, block: Block) -> Array:
+        """What every row of a block counts, (n_rows,)."""
+        after = self.n_rows - 1 - block.first - np.arange(block.n_rows)
+        return np.exp2(-after / self.half_life)
+
+    def faded(self, block: Block) -> Block:
+        """
+        >>> Fade(half_life=1, n_rows=3).faded(Block(np.zeros((2, 1)), np.zeros((2, 1)), first=1)).weight
+        array([0.5, 1. ])
+        """
+        fresh = self.freshness(block)
+        weight = fresh if block.weight is None else fresh * block.weight
+        return replace(block, weight=weight.astype(block.X.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class FadedRows(SourceView):
+    """Rows in the order in which they came, weighted by what they still count."""
+
+    fade: Fade
+
+    def seen(self, block: Block) -> Block:
+        return self.fade.faded(block)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> Self:
+        """Not offered: rows that are drawn have lost their place."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """New rows, in the order in which they came if they fade."""
+
+    source: BlockSource
+    half_life: float | None = None
+
+    @property
+    def fade(self) -> Fade | None:
+        return None if self.half_life is None else Fade(self.half_life, self.source.n_samples)
+
+    @property
+    def past(self) -> float:
+        """What all rows before them still count."""
+        return 1.0 if self.fade is None else self.fade.past
+
+    @property
+    def rows(self) -> BlockSource:
+        """The rows with the weights they still have."""
+        return self.source if self.fade is None else FadedRows(self.source, self.fade)
+
+
+def begin(
+    model: RandomFeatureModel, terms: Terms, chunk: Chunk, executor: Executor
+) -> tuple[RandomFeatureModel, Seen | None]:
+    """A model that was fitted to the rows of a first chunk, ready for more; output weights anew where rows fade."""
+    layer = model.last_layer
+    if layer is not None:
+        if chunk.half_life is not None:
+            model = _with_layer(model, replace(layer, equations=_sums(model, layer, chunk, executor)))
+        return model, None
+    targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
+    if chunk.half_life is None:
+        return model, remember(inside, targets, terms.loss, terms.ridge, terms.intercept, executor)
+    inside, seen, _ = learn_more(inside, None, targets, terms.loss, terms.ridge, terms.intercept, executor)
+    return _outside(inside, terms), seen
+
+
+def carry_on(
+    model: RandomFeatureModel, seen: Seen | None, terms: Terms, chunk: Chunk, executor: Executor
+) -> tuple[RandomFeatureModel, Seen | None, StopReason]:
+    """The model after more rows, and what was seen until now; under the squared loss its last layer knows.
+
+    Where a fit under another loss left nothing behind, its rows are taken to have been like the new ones.
+    """
+    layer = model.last_layer
+    if layer is not None:
+        past = layer.equations.faded(chunk.past)
+        total = past + _sums(model, layer, chunk, executor)
+        return _with_layer(model, layer.after(total, past.weight / total.weight)), None, StopReason.CONVEX
+    targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
+    loss, ridge, intercept = terms.loss, terms.ridge, terms.intercept
+    seen = seen or remember(inside, targets, loss, ridge, intercept, executor, terms.weight)
+    inside, seen, reason = learn_more(inside, seen.faded(chunk.past), targets, loss, ridge, intercept, executor)
+    return _outside(inside, terms), seen, reason
+
+
+def remember(
+    model: RandomFeatureModel,
+    source: BlockSource,
+    loss: Loss,
+    ridge: float,
+    intercept: bool,
+    executor: Executor,
+    weight: float | None = None,
+) -> Seen:
+    """What the rows a model was fitted to leave behind.
+
+    Where those are gone, any rows like them will do, with the sum of their weights given as ``weight``.
+    """
+    risk, equations = _risk(model, source, loss, intercept, executor, None)
+    memory = risk.curvature(model.v, model.intercept, ridge)
+    if weight is None:
+        return Seen(equations, memory)
+    factor = weight / memory.weight
+    alike = Seen(replace(equations, whole_weights=False), memory).faded(factor)
+    return replace(alike, memory=replace(alike.memory, weight=weight))
+
+
+def learn_more(
+    model: RandomFeatureModel,
+    seen: Seen | None,
+    source: BlockSource,
+    loss: Loss,
+    ridge: float,
+    intercept: bool,
+    executor: Executor,
+) -> tuple[RandomFeatureModel, Seen, StopReason]:
+    """The model after more rows, with all that was seen until now."""
+    risk, equations = _risk(model, source, loss, intercept, executor, seen)
+    start = model.v, model.intercept
+    solution = minimise_risk(risk, ridge, model.intercept, _TOLERANCE, _MOST_STEPS, start)
+    memory = risk.curvature(solution.v, solution.intercept, ridge)
+    learned = replace(model, v=solution.v, intercept=solution.intercept, last_layer=None)
+    return learned, Seen(equations, memory), solution.stop_reason
+
+
+def _risk(
+    model: RandomFeatureModel, source: BlockSource, loss: Loss, intercept: bool, executor: Executor, seen: Seen | None
+) -> tuple[Risk, NormalEquations]:
+    """The risk of new rows together with those seen, and the sums over all of them."""
+    features, importance = model.feature_map(source.dtype), model.directions.importance
+    equations = sum_equations(source, features, executor).scale(importance)
+    if seen is not None:
+        equations = seen.equations + equations
+    rows = MadeRows(source, features, importance)
+    risk = Risk(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
+    return (risk if seen is None else replace(risk, memory=seen.memory)), equations
+
+
+def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: Executor) -> NormalEquations:
+    """Sums of [z | 1 | y] over a chunk; in single precision targets far from zero keep their digits."""
+    known = layer.equations.system()
+    centre, scale = known.y_mean, np.sqrt(np.where(known.y_square > 0, known.y_square, 1.0))
+    targets = StandardisedTargets(chunk.source, centre, scale)
+    features = model.feature_map(chunk.source.dtype)
+    if chunk.fade is None:
+        sums = sum_equations(targets, features, executor)
+    else:
+        sums = _sum_faded_equations(targets, features, chunk.fade, executor)
+    return unscale(sums.scale(model.directions.importance), centre, scale)
+
+
+def _sum_faded_equations(source: BlockSource, features: RowFeatures, fade: Fade, executor: Executor) -> NormalEquations:
+    """Normal equations of rows that fade; they count for as many observations as is left of them."""
+
+    def one(block: Block, scratch: Scratch) -> NormalEquations:
+        faded, given = fade.faded(block), np.ones(block.n_rows) if block.weight is None else block.weight
+        sums = NormalEquations.from_design(features.design(faded, scratch), block.y.shape[1], faded.weight)
+        count, whole = float(fade.freshness(block)[given > 0].sum()), bool(np.all(given == np.floor(given)))
+        return replace(sums, n_rows=count, whole_weights=whole)
+
+    return executor.reduce(source, one)
+
+
+def _with_layer(model: RandomFeatureModel, layer: LastLayer) -> RandomFeatureModel:
+    solution = layer.solve()
+    return replace(model, v=solution.v, intercept=solution.intercept, last_layer=layer)
+
+
+def _inside(model: RandomFeatureModel, terms: Terms) -> RandomFeatureModel:
+    """The model in the units its fit had."""
+    units = terms.units
+    stretch = np.divide(1.0, units.stretch, out=np.zeros_like(units.stretch), where=units.stretch > 0)
+    return replace(model, v=model.v * stretch, intercept=(model.intercept - units.shift) * stretch)
+
+
+def _outside(model: RandomFeatureModel, terms: Terms) -> RandomFeatureModel:
+    """And back in those of the targets."""
+    units = terms.units
+    return replace(model, v=model.v * units.stretch, intercept=units.shift + units.stretch * model.intercept)

@@ -1,0 +1,110 @@
+"""A problem in its own units: rows with scaled targets, the loss for them, and the targets a first step would chase.
+
+Under the squared loss a step from the constant answer follows the targets themselves. Under any other it follows
+
+    t_i = - slope of the loss at the best constant answer, for row i:    y - p for probabilities, signs for quantiles
+
+so wherever a choice is made before the final fit (directions of the pool, a first activation), the squared loss of t
+stands in for the loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.functions.losses import Loss, Squared, Units
+from rflaf.rows.blocks import BlockSource, StandardisedTargets
+from rflaf.rows.executors import Executor
+from rflaf.rows.moments import TableMoments, measure
+from rflaf.training.solvers.refined.encoded_rows import read
+
+_ROWS_FOR_A_CONSTANT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Rows with scaled targets, what was measured of them, and the loss in those units.
+
+    Attributes
+    ----------
+    source : rows; proxy : the same rows with the targets of a first step
+    base : (n_outputs,), the best constant answer under another loss than the squared one, else zero
+    curvature : mean curvature of the loss there
+    """
+
+    source: BlockSource
+    proxy: BlockSource
+    moments: TableMoments
+    loss: Loss
+    base: Array
+    units: Units
+    curvature: float = 2.0
+
+    @property
+    def squared(self) -> bool:
+        return isinstance(self.loss, Squared)
+
+    @property
+    def own_loss(self) -> Loss:
+        """The loss in the units of the targets."""
+        return self.loss if self.squared else self.loss.scaled(1 / (float(self.units.scale.mean()) or 1.0))
+
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same rows under another loss in the same units."""
+        return replace(self, loss=loss)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStep(StandardisedTargets):
+    """A source whose targets are minus the slopes of a loss at ``mean``, its best constant answer, over ``scale``."""
+
+    loss: Loss = field(default_factory=Squared)
+
+    def transformed(self, y: Array) -> Array:
+        return -self.loss.slope(np.broadcast_to(self.mean, y.shape), y) / self.scale
+
+
+def state_problem(
+    source: BlockSource, loss: Loss, intercept: bool, rng: np.random.Generator, executor: Executor
+) -> Problem:
+    """Measure the rows, scale the targets as the loss allows, and find its best constant answer."""
+    moments = measure_finite(source, executor)
+    units = loss.units(moments.y.mean, moments.y.scale, intercept)
+    return in_units(source, loss, moments, units, intercept, rng)
+
+
+def in_units(
+    source: BlockSource, loss: Loss, moments: TableMoments, units: Units, intercept: bool, rng: np.random.Generator
+) -> Problem:
+    """The problem of rows whose units are given."""
+    targets = StandardisedTargets(source, units.centre, units.scale)
+    zero = np.zeros_like(units.scale)
+    if isinstance(loss, Squared):
+        return Problem(targets, targets, moments, loss, zero, units)
+    loss = loss.scaled(float(units.scale.mean()) or 1.0)
+    sample = targets.sample(_ROWS_FOR_A_CONSTANT, rng)
+    table = read(sample, range(len(sample)), 1.0)
+    y = table.y.astype(np.float64)
+    base = loss.constant(y, table.weight) if intercept else zero
+    steps = loss.slope(np.broadcast_to(base, y.shape), y)
+    size = np.sqrt(np.average(steps**2, axis=0, weights=table.weight))
+    proxy = FirstStep(targets, base, np.where(size > 0, size, 1.0), loss)
+    curved = loss.curvature(np.broadcast_to(base, y.shape), y).mean(axis=1)
+    return Problem(targets, proxy, moments, loss, base, units, float(np.average(curved, weights=table.weight)))
+
+
+def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
+    """Means and spreads of every column, the same for any partition of the rows; refused where they overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = measure(source, executor)
+        finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()
+    if not finite:
+        raise InvalidParameterError(
+            "the variance of every column of X and y must be a finite number",
+            "an overflow",
+            "Divide columns with values above 1e150 by a constant.",
+        )
+    return moments.settled()

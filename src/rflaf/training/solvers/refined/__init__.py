@@ -1,0 +1,1 @@
+"""Training directions, curves and activations together: encoded rows, trainer, ensemble, search."""

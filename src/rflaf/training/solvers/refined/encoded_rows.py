@@ -1,0 +1,172 @@
+"""How rows become what the loops of refined models read: straight columns standardised, bent ones as cells.
+
+A row finds its cell in a column once, before training; every epoch then reads a number and a fraction. Encoded
+rows take about as much memory as the rows themselves; where they do not fit, they are encoded again chunk by
+chunk in every epoch.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from rflaf.errors import Array
+from rflaf.functions._kernels import curves as _curve_kernels
+from rflaf.functions._kernels.refined import Rows
+from rflaf.functions.curves import Knots, no_knots, one_over_gaps, place_knots
+from rflaf.rows.blocks import BlockSource, stack
+
+_ROWS_AT_ONCE = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one."""
+
+    X: Array
+    y: Array
+    weight: Array
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.X.shape[0])
+
+
+def read(source: BlockSource, blocks: range, mean_weight: float) -> Table:
+    """Blocks of a source as one table; rows of weight zero are left out."""
+    rows = stack(source[i] for i in blocks)
+    X = rows.X.toarray() if sp.issparse(rows.X) else rows.X
+    if rows.weight is None:
+        return Table(X, rows.y, np.ones(rows.n_rows))
+    weight = rows.weight.astype(np.float64)
+    used = weight > 0
+    return Table(X[used], rows.y[used], weight[used] / mean_weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How rows become what the compiled loops read.
+
+    Linear columns come first, as (x - mean) / scale; columns that bend as a cell and a fraction each.
+
+    Attributes
+    ----------
+    mean, scale : (n_features,); a scale of zero leaves a column out
+    knots : of the columns that bend
+    """
+
+    mean: Array
+    scale: Array
+    knots: Knots
+
+    @property
+    def linear(self) -> Array:
+        """Numbers of the columns that do not bend."""
+        bends = np.zeros(self.scale.size, bool)
+        bends[self.knots.columns] = True
+        return np.flatnonzero((self.scale > 0) & ~bends)
+
+    @property
+    def columns(self) -> Array:
+        """All columns in use, those that bend last."""
+        return np.concatenate([self.linear, self.knots.columns])
+
+    def standardise(self, X: Array, columns: Array) -> Array:
+        return (X[:, columns] - self.mean[columns]) / self.scale[columns]
+
+    def rows(self, X: Array, y: Array, weight: Array) -> Rows:
+        """Rows ``X`` (n, n_features), ``y`` (n, n_outputs) and ``weight`` (n,) as the loops read them."""
+        shape = (X.shape[0], self.knots.n_curves)
+        cells, fractions = np.empty(shape, np.int32), np.empty(shape, np.float32)
+        if self.knots.n_curves:
+            bent = np.ascontiguousarray(X[:, self.knots.columns], np.float64)
+            within = np.arange(self.knots.n_curves)
+            gaps = np.concatenate([one_over_gaps(self.knots.of(curve)) for curve in range(within.size)])
+            _curve_kernels.locate_within(bent, within, self.knots.nodes, gaps, self.knots.start, cells, fractions)
+        x = np.empty((X.shape[0], self.linear.size), np.float32)
+        for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
+            part = slice(first, first + _ROWS_AT_ONCE)
+            x[part] = self.standardise(X[part], self.linear)
+        return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
+
+
+def encode(table: Table, mean: Array, scale: Array, nodes: int) -> Encoding:
+    """Where the columns of a table bend, and how they are scaled."""
+    varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has nothing to bend
+    knots = place_knots(varying, nodes) if nodes else no_knots()
+    return Encoding(mean, scale, knots)
+
+
+class Chunks(Protocol):
+    """Encoded rows, as many at a time as fit in memory."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        """Rows, and the index of those to use."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InMemory:
+    """One chunk: some of the rows of an encoded table."""
+
+    rows: Rows
+    index: Array
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        return self.rows, self.index
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """All rows of a source, encoded as many blocks at a time as ``memory`` holds; kept where one chunk holds them."""
+
+    source: BlockSource
+    encoding: Encoding
+    mean_weight: float
+    memory: int
+    _kept: dict[int, tuple[Rows, Array]] = field(default_factory=dict)
+
+    @property
+    def _blocks(self) -> int:
+        """Blocks in a chunk."""
+        source = self.source
+        row_bytes = (8 + source.dtype.itemsize) * source.n_features + 8 * source.n_outputs + 16
+        a_block = row_bytes * -(-source.n_samples // len(source))
+        return max(1, min(len(source), self.memory // a_block))
+
+    def __len__(self) -> int:
+        return -(-len(self.source) // self._blocks)
+
+    def __getitem__(self, i: int) -> tuple[Rows, Array]:
+        if i in self._kept:
+            return self._kept[i]
+        blocks = range(i * self._blocks, min((i + 1) * self._blocks, len(self.source)))
+        chunk = self._encoded(blocks)
+        if len(self) == 1:
+            self._kept[i] = chunk
+        return chunk
+
+    def _encoded(self, blocks: range) -> tuple[Rows, Array]:
+        """Blocks encoded one after the other, then moved into one table, each part let go as soon as it has moved."""
+        parts: deque[Rows] = deque()
+        for index in blocks:
+            table = read(self.source, range(index, index + 1), self.mean_weight)
+            parts.append(self.encoding.rows(table.X, table.y, table.weight))
+        n_rows = sum(part.weight.size for part in parts)
+        whole = Rows(*(np.empty((n_rows, *values.shape[1:]), values.dtype) for values in parts[0]))
+        first = 0
+        while parts:
+            part = parts.popleft()
+            for to, values in zip(whole, part, strict=True):
+                to[first : first + part.weight.size] = values
+            first += part.weight.size
+        return whole, np.arange(n_rows)

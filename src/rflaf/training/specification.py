@@ -1,0 +1,98 @@
+"""What to fit, with every choice that a user may leave to the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from rflaf.functions.bases import Basis, BSplineBasis
+from rflaf.functions.densities import AxesFirst, Density, Gaussian
+from rflaf.functions.losses import Loss, Squared
+from rflaf.training.solvers.shared_activation import Search
+
+_LARGEST_POOL = 5000
+_GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
+_LARGEST_AUTO_WIDTH = 500
+FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
+FIRST_WIDTH = 100  # where none is given, to begin with
+
+
+@dataclass(frozen=True, slots=True)
+class FitSpec:
+    """What to fit. ``None`` stands for "choose from the data".
+
+    Attributes
+    ----------
+    n_components : S, the number of components; None for the smallest width whose estimated error is within
+        ``tolerance`` of the lowest, on the greedy path or on rows held out
+    widest : the largest width that may be chosen
+    refined : train the directions too, from a plain draw
+    curves : whether columns of a refined model bend; None for what does better on rows held out
+    keep_outliers : trust every target; else those far from all others and from the fit weigh less
+    sampling : "plain", "leverage" or "greedy"
+    per_component : one activation a component, instead of one shared by all
+    n_shapes : shapes the activations of the components are mixtures of; None for any
+    pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
+        sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
+    loss : what the model is fitted for
+    basis, density : where the activation lives, and p(w)
+    bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
+        deviation of a projection, so that projections have unit scale
+    alpha : lambda* of the paper, 1/n sum loss + alpha S |v|^2 for an activation of mean square one; None for the
+        lowest error on rows left out: each in its turn, or some where unknowns are many or the loss is not the squared
+        one. Of refined models the penalty on directions and curves; None for a search
+    leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
+    leverage_rows : rows the scores are computed from; None for all
+    search : how far to search for the activation
+    memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
+    """
+
+    n_components: int | None = 100
+    tolerance: float = 0.01
+    widest: int = _LARGEST_AUTO_WIDTH
+    refined: bool = False
+    curves: bool | None = None
+    keep_outliers: bool = False
+    sampling: str = "plain"
+    per_component: bool = False
+    n_shapes: int | None = None
+    pool_size: int | None = None
+    loss: Loss = field(default_factory=Squared)
+    basis: Basis = field(default_factory=BSplineBasis)
+    density: Density = field(default_factory=Gaussian)
+    bandwidth: float | None = None
+    alpha: float | None = None
+    leverage_alpha: float | None = None
+    leverage_rows: int | None = None
+    intercept: bool = True
+    search: Search = field(default_factory=Search)
+    memory: int | None = None
+
+    def for_few_rows(self, n_features: int) -> list[FitSpec]:
+        """Models on directions that no target had a say in, the simplest first: few rows cannot choose among many.
+
+        A sum of functions of single columns, and such a sum with random directions besides; where columns are so many
+        that they would leave no room, random directions alone.
+        """
+        width = FIRST_WIDTH if self.n_components is None else self.n_components
+        random = replace(self, refined=False, sampling="plain", n_components=width)
+        if 2 * n_features > width:
+            return [random]
+        axes = replace(random, density=AxesFirst(self.density))
+        return [replace(axes, n_components=n_features), axes]
+
+    @property
+    def n_pool(self) -> int:
+        """Directions drawn first: the width itself under plain sampling."""
+        if self.sampling == "plain":
+            return self.most_components
+        if self.pool_size is not None:
+            return self.pool_size
+        if self.sampling == "greedy":
+            wide = min(_GREEDY_SHARE * (self.n_components or 0), _LARGEST_GREEDY_POOL)
+            return max(_GREEDY_POOL, wide, 2 * self.most_components)
+        return max(self.most_components, min(max(10 * self.most_components, 1000), _LARGEST_POOL))
+
+    @property
+    def most_components(self) -> int:
+        """The width, or the largest that may be chosen."""
+        return self.widest if self.n_components is None else self.n_components
