@@ -318,12 +318,13 @@ def test_rows_are_told_apart_by_what_they_hold():
 FIT = """
 import sys
 import numpy as np
-from rflaf import RFLAFRegressor, checkpoint
+from rflaf import RFLAFRegressor
+from rflaf.rows import checkpoint
 checkpoint._LEAST_SECONDS = 0.0
 path, file, out, slow = sys.argv[1:]
 if slow == "slow":  # so that there is time to kill it
     import time
-    from rflaf import training
+    from rflaf.training import algorithm1 as training
     fit, training.fit_per_component = training.fit_per_component, lambda *about: (time.sleep(600), fit(*about))
 model = RFLAFRegressor(4, directions="random", alpha=1e-3, random_state=0, checkpoint=file).fit(path, "y")
 np.save(out, model.predict(path))
