@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ def names(requirements: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_no_extra_installs_the_tools_of_the_developers(extra):
-    tools = names(sum((PROJECT["dependency-groups"][group] for group in ("lint", "docs", "release")), []))
-    assert names(EXTRAS[extra]).isdisjoint({*tools, "pytest", "hypothesis"})
+    groups = PROJECT["dependency-groups"]
+    tools = {"pytest", "hypothesis"}.union(*(names(groups[group]) for group in ("lint", "docs", "release")))
+    assert names(EXTRAS[extra]).isdisjoint(tools)
 
 
 def test_errors_and_extras_name_only_extras_that_exist():
@@ -32,37 +34,32 @@ def test_errors_and_extras_name_only_extras_that_exist():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "MissingExtraError"
     }
-    within = ",".join(re.findall(r"rflaf\[([\w,]+)\]", " ".join(sum(EXTRAS.values(), []))))
+    within = ",".join(re.findall(r"rflaf\[([\w,]+)\]", " ".join(chain(*EXTRAS.values()))))
     assert named
     assert {*named, *within.split(",")} <= set(EXTRAS)
 
 
-def test_the_published_readme_has_no_relative_link():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    for substitution in hook["substitutions"]:
+def published(text: str) -> str:
+    """The text as the build writes it into the metadata, before the version is filled in."""
+    for substitution in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
         text = re.sub(substitution["pattern"], substitution["replacement"], text)
+    return text
+
+
+def test_the_published_readme_has_no_relative_link():
+    text = published((ROOT / "README.md").read_text(encoding="utf-8"))
     links = re.findall(r"\]\(([^)]+)\)|(?:src|href)=\"([^\"]+)\"", text)
     addresses = [markdown or html for markdown, html in links]
     assert any(address.endswith(".png") for address in addresses)
     assert [address for address in addresses if not address.startswith(("https://", "#"))] == []
 
 
-def test_the_readme_finds_pictures_and_pages_in_markdown_and_html():
-    pictures, pages = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]
-
-    def published(text: str) -> str:
-        for substitution in (pictures, pages):
-            text = re.sub(substitution["pattern"], substitution["replacement"], text)
-        return text
-
-    raw, blob = (
-        "https://raw.githubusercontent.com/rflaf/rflaf/v$HFPR_VERSION/",
-        "https://github.com/rflaf/rflaf/blob/v$HFPR_VERSION/",
-    )
-    assert published("![a](b.png)") == f"![a]({raw}b.png)"
-    assert published('<img width="3" src="b.png">') == f'<img width="3" src="{raw}b.png">'
-    assert published("[a](b.md#c)") == f"[a]({blob}b.md#c)"
-    assert published('<a href="b.md">') == f'<a href="{blob}b.md">'
+def test_pictures_and_pages_are_published_with_their_address():
+    raw = "https://raw.githubusercontent.com/rflaf/rflaf/v$HFPR_VERSION"
+    page = "https://github.com/rflaf/rflaf/blob/v$HFPR_VERSION"
+    assert published("![a](b.png)") == f"![a]({raw}/b.png)"
+    assert published('<img width="3" src="b.png">') == f'<img width="3" src="{raw}/b.png">'
+    assert published("[a](b.md#c)") == f"[a]({page}/b.md#c)"
+    assert published('<a href="b.md">') == f'<a href="{page}/b.md">'
     for text in ("[a](#b)", "[a](https://c.d)", "![a](https://c.d/e.png)", "[a](mailto:b@c.d)"):
         assert published(text) == text
