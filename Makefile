@@ -1,11 +1,12 @@
-# make run: see it work.  make test: all that CI checks.  PYTHON=python3.12 make run: choose the interpreter.
+# make run: see it work.  make quick: the tests that take two minutes.  make test: all that CI checks.
+# PYTHON=python3.12 make run: choose the interpreter.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test coverage lint docs bench clean distclean
+.PHONY: run test quick coverage lint docs bench clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -14,6 +15,9 @@ run: $(VENV)/.run
 test: lint
 	$(BIN)/pytest -n auto
 	@$(MAKE) --no-print-directory docs
+
+quick: $(VENV)/.test
+	$(BIN)/pytest -n auto -m "not slow"
 
 coverage: $(VENV)/.test
 	$(BIN)/pytest --cov -n auto
@@ -36,17 +40,23 @@ clean:
 distclean: clean
 	rm -rf $(VENV)
 
-# Stamps: the environment is made once, each set of extras again only when pyproject.toml changes.
+# Stamps: the environment is made once, each set of packages again only when pyproject.toml changes.
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "rflaf needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo not found). Try: PYTHON=python3.12 make run" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.run: EXTRAS := cli,plots
-$(VENV)/.test: EXTRAS := test
-$(VENV)/.bench: EXTRAS := bench
-$(VENV)/.run $(VENV)/.test $(VENV)/.bench: pyproject.toml | $(VENV)/.made
-	@echo "installing rflaf[$(EXTRAS)] into $(VENV)"
-	@$(PIP) -e '.[$(EXTRAS)]'
+$(VENV)/.pip: | $(VENV)/.made
+	@$(PIP) 'pip>=25.1' # the first to know dependency groups
+	@touch $@
+
+$(VENV)/.run: PACKAGES := -e '.[cli,plots]'
+$(VENV)/.test: PACKAGES := -e '.[all,study]' --group dev
+$(VENV)/.bench: PACKAGES := -e '.[all,study]' --group bench
+$(VENV)/.run: | $(VENV)/.made
+$(VENV)/.test $(VENV)/.bench: | $(VENV)/.pip
+$(VENV)/.run $(VENV)/.test $(VENV)/.bench: pyproject.toml
+	@echo "pip install $(PACKAGES)    (into $(VENV))"
+	@$(PIP) $(PACKAGES)
 	@touch $@
