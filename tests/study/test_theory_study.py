@@ -120,10 +120,10 @@ def test_the_lemmas_hold_as_often_as_promised(name, mu, lam):
         assert counted.s == theory.width(
             mass_of(worst_for_plain(mu), counted.scheme, lam), counted.effective_dimension, 0.1
         )
-        assert counted.lemma27 >= counted.promised
-        assert counted.lemma22 >= counted.promised
+        assert counted.deviation_held >= counted.promised
+        assert counted.risk_held >= counted.promised
         assert counted.rigorous > counted.s
-        assert 0 < counted.constant22 < 5
+        assert 0 < counted.risk_constant < 5
 
 
 def test_the_constant_of_the_paper_fails_for_large_ranks_and_the_rigorous_one_does_not():

@@ -22,7 +22,7 @@ from rflaf.training.solvers.leverage import scores_from_equations
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(1, 12)
-below_one = st.floats(0.01, 1.0)  # of the largest eigenvalue: where Assumption 2.3 holds
+below_one = st.floats(0.01, 1.0)  # of the largest eigenvalue: where Assumption 2.2 holds
 deltas = st.floats(1e-6, 0.999)
 dimensions = st.floats(0.5, 1e6)
 each_case = pytest.mark.parametrize("case", CASES)
@@ -280,7 +280,7 @@ def test_widths_grow_with_the_dimension_and_with_one_over_delta(d, other_d, delt
 def test_a_proof_that_keeps_every_constant_asks_for_more_than_the_lemma_and_for_less_than_twice(
     d, delta, accuracy, mass
 ):
-    """Lemma 27 as printed has 1/e^2 + 2/(3e) and log(16 d / delta)."""
+    """Lemma E.4 as printed has 1/e^2 + 2/(3e) and log(16 d / delta)."""
     printed, twice = (theory.width(mass, d, delta, k * (1 / accuracy**2 + 2 / (3 * accuracy))) for k in (1, 2))
     assert printed <= theory.bernstein_width(mass, d, delta, accuracy) <= twice
 
@@ -292,7 +292,7 @@ def test_at_accuracy_one_half_it_asks_for_more_than_the_theorem(d, delta, top, m
 
 @given(dimensions, deltas, st.floats(0.05, 0.95), st.floats(0.5, 1.0))
 def test_the_bernstein_inequality_gives_delta_at_that_width(d, delta, accuracy, top):
-    """Lemma 26 with L = mass, M = mass top, D = 2 d / top."""
+    """Lemma E.6 with L = mass, M = mass top, D = 2 d / top."""
     s, mass = theory.bernstein_width(d, d, delta, accuracy, top), d
     exponent = s * accuracy**2 / 2 / (mass * top + 2 * mass * accuracy / 3)
     assert math.log(4 * 2 * d / top) - exponent <= math.log(delta) + 1e-9
@@ -462,7 +462,7 @@ def test_the_worst_risk_is_that_of_the_worst_of_many_functions(n_rows, n_compone
 @settings(max_examples=30)
 @given(st.integers(2, 15), st.integers(1, 8), below_one, seeds)
 def test_the_risk_of_a_function_is_the_least_of_the_ridge_problem(n_rows, n_components, share, seed):
-    """min_v |Zv - f|^2 / n + lambda s |v|^2 = lambda f' (K^ + n lambda I)^-1 f, as in the proof of Lemma 22."""
+    """min_v |Zv - f|^2 / n + lambda s |v|^2 = lambda f' (K^ + n lambda I)^-1 f, as in the proof of Lemma E.3."""
     rng = np.random.default_rng(seed)
     Z, f = some_features(n_rows, n_components, seed), rng.standard_normal(n_rows)
     s, lam = n_components, share * theory.spectrum_of_features([Z])[0]
@@ -526,7 +526,7 @@ def test_the_least_weights_of_a_function_reach_lemma_29():
 
 @pytest.mark.parametrize("scheme", ["plain", "leverage"])
 def test_the_event_holds_at_the_stated_width_on_a_kernel_of_finitely_many_directions(scheme):
-    """Draws from p or from leverage scores of 60 directions, 40 times at delta = 1/4: the event of Lemma 27 at 1/2."""
+    """Draws from p or from leverage scores of 60 directions, 40 times at delta = 1/4: the event of Lemma E.4 at 1/2."""
     rng = np.random.default_rng(0)
     sigma = some_features(30, 60, 1)
     K = gram_of(sigma)
@@ -586,7 +586,7 @@ def test_no_lambda_at_all_is_refused():
 )
 def test_a_lambda_above_the_largest_eigenvalue_is_warned_about_in_words(call):
     message = (
-        r"lambda = 0\.6 is above the largest eigenvalue 0\.5 of K / n \(Assumption 2\.3\): the penalty is stronger than"
+        r"lambda = 0\.6 is above the largest eigenvalue 0\.5 of K / n \(Assumption 2\.2\): the penalty is stronger than"
         r" the strongest signal.*Lower lambda\."
     )
     with pytest.warns(AssumptionWarning, match=message) as caught:
@@ -708,7 +708,7 @@ def test_gram_matrices_of_other_rows_are_refused(event, n_rows):
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (np.ones(2), r"features must have the shape \(n, m\) with n = 2; got \(2,\)\. Pass one column a direction\."),
+        (np.ones(2), r"features must have the shape \(n, m\) with n = 2; got \(2,\)\. Pass one column per direction\."),
         (np.ones((3, 2)), r"features must have the shape \(n, m\) with n = 2; got \(3, 2\)"),
         (np.full((2, 1), np.nan), "features must be finite; got nan"),
     ],

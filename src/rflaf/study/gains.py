@@ -42,7 +42,7 @@ class Gain:
 def measure_gain(
     name: str, kernel: DrawnKernel, lam: float, delta: float, n_draws: int, rng: np.random.Generator
 ) -> Gain:
-    """The widths at which Lemma 22 holds in a share 1 - delta of the draws."""
+    """The widths at which Lemma E.3 holds in a share 1 - delta of the draws."""
     plain = least_width(kernel, "plain", lam, delta, n_draws, rng)
     leverage = least_width(kernel, "leverage", lam, delta, n_draws, rng)
     d = effective_dimension(kernel.eigenvalues, lam)

@@ -4,8 +4,8 @@ A kernel here is a finite law of features: feature i comes with probability p_i,
 known exactly. Drawn s times from q, the draws give the counts c_i and the estimate K^ / n = sum_i (c_i / s) (p_i / q_i)
 z_i z_i' / n. Two numbers tell how good it is, for a given lambda:
 
-    deviation = | (K + n lambda I)^-1/2 (K^ - K) (K + n lambda I)^-1/2 |       at most 1/2 in the event of Lemma 27
-    excess    = largest eigenvalue of (K^ + n lambda I)^-1 K                    at most 2 in the event of Lemma 22
+    deviation = | (K + n lambda I)^-1/2 (K^ - K) (K + n lambda I)^-1/2 |       at most 1/2 in the event of Lemma E.4
+    excess    = largest eigenvalue of (K^ + n lambda I)^-1 K                    at most 2 in the event of Lemma E.3
 """
 
 from __future__ import annotations

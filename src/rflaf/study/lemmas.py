@@ -1,4 +1,4 @@
-"""Do Lemmas 22 and 27 hold as often as they promise, and how loose is their constant?"""
+"""Do Lemmas E.3 and E.4 hold as often as they promise, and how loose is their constant?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rflaf.theory import bernstein_width, effective_dimension, width
 
 from .kernels import SCHEMES, CoordinateKernel, DrawnKernel, Scheme
 
-ACCURACY, MOST_EXCESS = 0.5, 2.0  # of Lemma 27 as it is used, and of Lemma 22
+ACCURACY, MOST_EXCESS = 0.5, 2.0  # of Lemma E.4 as it is used, and of Lemma E.3
 _WITHIN = 1.01
 
 
@@ -24,9 +24,9 @@ class LemmaCount:
     ----------
     s : features drawn, 5 mass log(16 d / delta)
     rigorous : features that the Bernstein inequality gives with all its constants
-    lemma27, lemma22 : shares of the draws in which the event held
+    deviation_held, risk_held : shares of the draws in which the event held
     promised : 1 - delta
-    constant22 : the constant in place of 5 at which Lemma 22 holds in a share 1 - delta of the draws
+    risk_constant : the constant in place of 5 at which Lemma E.3 holds in a share 1 - delta of the draws
     """
 
     kernel: str
@@ -36,10 +36,10 @@ class LemmaCount:
     s: int
     rigorous: int
     n_draws: int
-    lemma27: float
-    lemma22: float
+    deviation_held: float
+    risk_held: float
     promised: float
-    constant22: float
+    risk_constant: float
 
 
 def count_events(
@@ -71,7 +71,7 @@ def mass_of(kernel: DrawnKernel, scheme: Scheme, lam: float) -> float:
 def least_width(
     kernel: DrawnKernel, scheme: Scheme, lam: float, delta: float, n_draws: int, rng: np.random.Generator
 ) -> int:
-    """The least number of features at which Lemma 22 holds in a share 1 - delta of ``n_draws`` draws."""
+    """The least number of features at which Lemma E.3 holds in a share 1 - delta of ``n_draws`` draws."""
 
     def holds(s: int) -> bool:
         return bool(np.mean(kernel.excesses(s, scheme, lam, n_draws, rng) <= MOST_EXCESS) >= 1 - delta)
@@ -96,7 +96,7 @@ def bisect_width(holds: Callable[[int], bool]) -> int:
 
 
 def failure_of_equal_eigenvalues(rank: int, delta: float, constant: float, ratio: float = 1e-3) -> float:
-    """Probability that Lemma 22 fails on ``rank`` equal eigenvalues mu at lambda = ratio mu, under either scheme.
+    """Probability that Lemma E.3 fails on ``rank`` equal eigenvalues mu at lambda = ratio mu, under either scheme.
 
     s = constant d log(16 d / delta) features meet each direction s / rank times on average, and one met less than half
     as often breaks the event. The chance of that falls as exp(-0.153 s / rank) at best, so that no constant below

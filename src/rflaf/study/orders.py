@@ -1,6 +1,6 @@
 """Tables 1 and 2: how the number of features needed grows as the error allowed falls.
 
-On kernels of known spectrum the least width at which Lemma 22 holds is measured over a range of lambda. Its error term
+On kernels of known spectrum the least width at which Lemma E.3 holds is measured over a range of lambda. Its error term
 is epsilon = 4 lambda for the squared loss and 4 sqrt(lambda) for Lipschitz losses, so one measurement serves both
 tables: the slopes of the second are twice those of the first. The logarithm of the orders comes from all d directions
 having to be met at once; it is taken out, and what is fitted is the slope of log( s / log(d / delta) ).

@@ -1,8 +1,8 @@
-"""The spectrum of a kernel on data, and how it decays: which row of the paper's tables a problem is on.
+"""Spectrum of a kernel on data and the law of its decay, which selects a row of Tables 1 and 2 of the paper.
 
 Eigenvalues mu_1 >= mu_2 >= ... of the normalised Gram matrix K / n, K = Z Z' / s, come from a sample of rows and of
-components, and carry the error of both samples. Their decay is one of the four cases of the paper's appendix on the
-effective dimension: finite rank, exponential (mu_i ~ A^i), polynomial (mu_i ~ i^-t) or harmonic (t = 1).
+components, and carry the error of both samples. Their decay is one of the four cases of Appendix C: finite
+rank, exponential (mu_i ~ A^i), polynomial (mu_i ~ i^-t) or harmonic (t = 1).
 """
 
 from __future__ import annotations
@@ -15,29 +15,31 @@ from numpy.typing import ArrayLike
 from sklearn.utils.extmath import randomized_svd
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.theory import check_eigenvalues, effective_dimension, spectrum_of_features
+
+from .dimension import effective_dimension, spectrum_of_features
+from .rules import check_eigenvalues
 
 _MOST_EXACT = 2048  # components up to which all eigenvalues are found
 _N_LEADING = 512  # of a wider kernel
 _BLOCK_ROWS = 2048
-_N_POINTS = 24  # eigenvalues that are compared with a law, evenly in the logarithm of their number
+_N_POINTS = 24  # eigenvalues compared with a law, evenly spaced in the logarithm of their index
 _LEAST_EIGENVALUES = 8
 _CLIFF = 1e-6  # a fall by this factor from one eigenvalue to the next ends a finite rank
 _NUMERICAL_ZERO = 1e-10  # of the largest
-_RELIABLE = 0.25  # relative error up to which an eigenvalue tells about the decay
-_NOT_ZERO = 0.6  # likewise, up to which it tells that the rank is not lower
+_RELIABLE = 0.25  # relative error up to which an eigenvalue enters the fit of the decay
+_NOT_ZERO = 0.6  # relative error up to which the last eigenvalue confirms the rank
 _HARMONIC = 1.05  # t up to which a decay counts as harmonic; with its standard error
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpectrum:
-    """Eigenvalues of K / n and what they were computed from.
+    """Eigenvalues of K / n with their sampling error.
 
     Attributes
     ----------
     eigenvalues : (k,), the largest first
-    error : (k,), root mean square error of each, of sampling rows and components, from two halves of either
-    trace : sum of all eigenvalues, also of those not found
+    error : (k,), root mean square error from sampling rows and components, estimated from halves of either
+    trace : sum of all eigenvalues, including those not computed
     n_rows, n_components : of the samples
     """
 
@@ -49,7 +51,7 @@ class KernelSpectrum:
 
     @property
     def left(self) -> float:
-        """Sum of the eigenvalues that were not found; zero where all were."""
+        """Sum of the eigenvalues that were not computed."""
         return max(self.trace - float(self.eigenvalues.sum()), 0.0)
 
     @property
@@ -59,13 +61,13 @@ class KernelSpectrum:
         return float(np.linalg.norm(self.error)) / size if size > 0 else 0.0
 
     def effective_dimension(self, lam: ArrayLike) -> Any:
-        """d(lambda); eigenvalues not found add at most ``left`` / lambda, which is added: an upper bound."""
+        """Return an upper bound of d(lambda): eigenvalues not computed contribute ``left`` / lambda."""
         d = effective_dimension(self.eigenvalues, lam) + self.left / np.asarray(lam, dtype=np.float64)
         return float(d) if np.ndim(lam) == 0 else d
 
     @property
     def decay(self) -> Decay:
-        """How the eigenvalues known well enough decay; a finite rank where the last one is no chance of the draw."""
+        """Law of decay of the reliable eigenvalues; a finite rank only if the last eigenvalue is reliable."""
         whole = classify_decay(self.eigenvalues)
         if whole.case == "finite rank" and self.error[whole.last - 1] <= _NOT_ZERO * self.eigenvalues[whole.last - 1]:
             return whole
@@ -76,7 +78,7 @@ class KernelSpectrum:
 
 @dataclass(frozen=True, slots=True)
 class Decay:
-    """A law of decay fitted to eigenvalues.
+    """Law of decay fitted to eigenvalues.
 
     Attributes
     ----------
@@ -84,8 +86,8 @@ class Decay:
     rate : the rank; A of A^i; t of i^-t
     rate_error : standard error of the rate; zero for a rank
     fit : share of the variance of log mu that the law explains (R^2)
-    confidence : weight of the law against the other one (Akaike weights of the points compared); one for a rank
-    first, last : numbers of the first and last eigenvalue compared
+    confidence : Akaike weight of the law against the other one; one for a rank
+    first, last : indices of the first and last eigenvalue compared
     """
 
     case: str
@@ -98,7 +100,7 @@ class Decay:
 
     @property
     def law(self) -> str:
-        """The law in a few words."""
+        """The law as a short formula."""
         return {
             "finite rank": f"rank {self.rate:.0f}",
             "exponential": f"mu_i ~ {self.rate:.3g}^i",
@@ -108,7 +110,7 @@ class Decay:
 
 
 def decay_curve(decay: Decay, eigenvalues: ArrayLike) -> tuple[Array, Array]:
-    """Numbers i, from the first to the last eigenvalue compared, and the law at them, through the eigenvalues' middle.
+    """Return the indices i of the eigenvalues compared and the law at them, at the mean level of log mu.
 
     >>> decay_curve(classify_decay(1.0 / np.arange(1, 500) ** 2), 1.0 / np.arange(1, 500) ** 2)[1][:2]
     array([0.25      , 0.11111111])
@@ -121,12 +123,12 @@ def decay_curve(decay: Decay, eigenvalues: ArrayLike) -> tuple[Array, Array]:
 
 
 def spectrum_of_rows(Z: Array) -> KernelSpectrum:
-    """The spectrum of the kernel of features ``Z`` (n_rows, s), with its error.
+    """Compute the spectrum of the kernel of features ``Z`` (n_rows, s), with its error.
 
-    Up to 2,048 components all eigenvalues are found; of more the 512 largest, by a randomised singular value
-    decomposition. Two halves of the rows, and of the components, tell the error of sampling: half their difference is
-    that of chance, and their mean is off the whole by as much as the whole is off the truth. Of s components the last
-    s / 2 eigenvalues are therefore never known.
+    Up to 2,048 components give all eigenvalues; more give the 512 largest, by a randomised singular value
+    decomposition. Two halves of the rows, and of the components, give the sampling error: half their difference
+    estimates the standard error, and their mean differs from the whole by as much as the whole from the truth. The
+    last s / 2 of s eigenvalues are therefore never reliable.
 
     >>> Z = np.random.default_rng(0).standard_normal((4000, 3)) * [2.0, 1.0, 0.5]
     >>> np.round(3 * spectrum_of_rows(Z).eigenvalues)                    # variances 4, 1 and 1/4
@@ -144,11 +146,11 @@ def spectrum_of_rows(Z: Array) -> KernelSpectrum:
 
 
 def classify_decay(eigenvalues: ArrayLike) -> Decay:
-    """The case of the paper's appendix on the effective dimension that eigenvalues (k,), the largest first, are on.
+    """Return the case of Appendix C that eigenvalues (k,) follow.
 
-    A finite rank shows as a cliff. Else log mu is regressed on i and on log i, at 24 numbers spread evenly in log i so
-    that neither end decides; the first eigenvalue, which often is that of a constant, is left out. The better law is
-    taken; a power not above one by more than its error and 0.05 counts as harmonic, as do all slower ones.
+    A finite rank shows as a cliff. Otherwise log mu is regressed on i and on log i, at 24 indices evenly spaced in
+    log i so that neither end dominates, without the first eigenvalue, which often belongs to a constant. The better
+    law wins; a power that exceeds one by no more than 0.05 and its error counts as harmonic.
 
     >>> classify_decay(0.5 ** np.arange(30)).law
     'mu_i ~ 0.5^i'
@@ -183,7 +185,7 @@ class _Line:
 
 
 def _line(x: Array, y: Array) -> _Line:
-    """Least squares of y on x."""
+    """Fit y on x by least squares."""
     dx, dy = x - x.mean(), y - y.mean()
     slope = float(dx @ dy / (dx @ dx))
     total, tiny = float(dy @ dy), np.finfo(float).eps
@@ -202,14 +204,14 @@ def _eigenvalues(Z: Array) -> Array:
 
 
 def _sampling_error(mu: Array, halves: tuple[Array, Array]) -> Array:
-    """Root mean square error of eigenvalues ``mu`` of the whole, (k,), from those of two halves: chance and bias.
+    """Estimate the root mean square error of eigenvalues ``mu`` (k,), variance and bias, from two halves.
 
-    Where the bias goes as one over the size of the sample, that of the whole is how far the halves are off it. A single
-    difference may vanish by chance: the mean square of relative differences over a few neighbours does not.
+    If the bias is inverse to the sample size, the bias of the whole is the difference between the halves and the whole.
+    A single difference may vanish by chance; the mean square over a few neighbours does not.
     """
-    one, other = (_padded(_eigenvalues(half), mu.size) for half in halves)
+    first, second = (_padded(_eigenvalues(half), mu.size) for half in halves)
     size = np.maximum(mu, _NUMERICAL_ZERO * mu[0]) if mu[0] > 0 else np.ones_like(mu)
-    square = ((one - other) / size) ** 2 / 4 + ((one + other) / (2 * size) - mu / size) ** 2
+    square = ((first - second) / size) ** 2 / 4 + ((first + second) / (2 * size) - mu / size) ** 2
     window = np.ones(min(5, mu.size))
     return size * np.sqrt(np.convolve(square, window, "same") / np.convolve(np.ones(mu.size), window, "same"))
 

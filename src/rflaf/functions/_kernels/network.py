@@ -1,0 +1,241 @@
+"""Compiled loops of a refined network: one mini-batch forward and back.
+
+Vectors run over the components, as in ``curves.py``. Everything is float32; ``S`` is padded to whole vectors.
+
+The input of a component is u = bias + x W + sum_c ((1 - f_c) H[k_c] + f_c H[k_c + 1]), where k_c is the node to the
+left of the row in column c and f_c the fraction of the way to the next node; then z = table(u) and the outputs are V z.
+
+The tests hold NumPy references.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from .adam import LANE
+from .curves import add_curves, lane_cubics, lane_offsets
+from .losses import to_slopes
+from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, split_powers, store
+
+_BLOCK = 32  # components whose tables serve all rows of a batch before the next block
+
+
+class Rows(NamedTuple):
+    """Encoded rows: ``x`` (n, n_linear); ``cells`` and ``fractions`` (n, n_curves); ``y`` (n, O); ``weight`` (n,)."""
+
+    x: Any
+    cells: Any
+    fractions: Any
+    y: Any
+    weight: Any
+
+
+class Network(NamedTuple):
+    """Weights: ``W`` (n_linear, S), ``H`` (n_nodes, S), ``bias`` (S,), ``table`` (1 or S, 4 K), ``V`` (O, S)."""
+
+    W: Any
+    H: Any
+    bias: Any
+    table: Any
+    V: Any
+
+
+class Gradient(NamedTuple):
+    """Derivatives in the network, ``table`` with one copy per component, or per lane if the activation is shared."""
+
+    W: Any
+    H: Any
+    bias: Any
+    table: Any
+    V: Any
+
+
+class Work(NamedTuple):
+    """Buffers of one trainer."""
+
+    x: Any
+    u: Any
+    z: Any
+    slope: Any
+    out: Any
+    e: Any
+    run: Any
+    line: Any
+    ramp: Any
+    rough: Any
+
+
+@intrinsic
+def _respond(
+    typing: Any, table: Any, start: Any, stride: Any, u: Any, at: Any, z: Any, slope: Any, to: Any, top: Any
+) -> Any:
+    """Set ``z[to:to+L]``, ``slope[to:to+L]`` to cubic and derivative at ``u[at:at+L]``; lane l is l strides on."""
+    kind = LANES[u.dtype]
+    signature = types.void(table, types.int64, types.int64, u, types.int64, z, slope, types.int64, u.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        cells = address(context, builder, sig.args[0], args[0], args[1])
+        source = address(context, builder, sig.args[3], args[3], args[4])
+        value_at = address(context, builder, sig.args[5], args[5], args[7])
+        slope_at = address(context, builder, sig.args[6], args[6], args[7])
+        u = load(builder, source, kind.vector)
+        inside = clip(builder, u, splat(builder, args[8], kind.count), kind)
+        t, (c0, c1, c2, c3) = lane_cubics(builder, cells, inside, args[2], kind)
+        value = multiply_add(builder, multiply_add(builder, c3, t, c2, kind), t, c1, kind)
+        value = multiply_add(builder, value, t, c0, kind)
+        rise = multiply_add(builder, builder.fmul(c3, kind.constant(3)), t, builder.fadd(c2, c2), kind)
+        rise = multiply_add(builder, rise, t, c1, kind)
+        store(builder, value, value_at)
+        flat = builder.select(builder.fcmp_ordered("==", u, inside), rise, kind.constant(0))
+        store(builder, flat, slope_at)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def _back(
+    typing: Any,
+    u: Any,
+    e: Any,
+    slope: Any,
+    at: Any,
+    bias: Any,
+    to: Any,
+    moments: Any,
+    start: Any,
+    stride: Any,
+    top: Any,
+) -> Any:
+    """Apply the transpose of `_respond`: ``u[at:at+L] = e slope``, also added to ``bias[to:to+L]``; for every lane l,
+    ``moments[start + l stride + 4 cell] += e (1, t, t^2, t^3)``.
+    """
+    kind = LANES[u.dtype]
+    i64 = types.int64
+    signature = types.void(u, e, slope, i64, bias, i64, moments, i64, i64, u.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        u_at, e_at, slope_at = (address(context, builder, sig.args[i], args[i], args[3]) for i in range(3))
+        bias_at = address(context, builder, sig.args[4], args[4], args[5])
+        base = address(context, builder, sig.args[6], args[6], args[7])
+        inside = clip(builder, load(builder, u_at, kind.vector), splat(builder, args[9], kind.count), kind)
+        t, offsets = cell(builder, inside, kind, lane_offsets(builder, args[8], kind))
+        powers = [load(builder, e_at, kind.vector)]
+        du = builder.fmul(powers[0], load(builder, slope_at, kind.vector))
+        store(builder, du, u_at)
+        store(builder, builder.fadd(load(builder, bias_at, kind.vector), du), bias_at)
+        for _ in range(3):
+            powers.append(builder.fmul(powers[-1], t))
+        for offset, row in zip(offsets, split_powers(builder, powers, kind), strict=True):
+            place = builder.gep(base, [offset])
+            store(builder, builder.fadd(load(builder, place, kind.quad), row), place)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@jit
+def _add_curve_gradient(du: Any, i: Any, rows: Any, row: Any, A: Any) -> None:
+    """Apply the transpose of `add_curves`."""
+    one = np.float32(1)
+    for c in range(rows.cells.shape[1]):
+        k, f = rows.cells[row, c], rows.fractions[row, c]
+        m = one - f
+        for j in range(du.shape[1]):
+            A[k, j] += m * du[i, j]
+            A[k + 1, j] += f * du[i, j]
+
+
+@jit
+def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
+    """Compute the inputs of all components, ``work.u`` (n, S), for the rows ``index``."""
+    n_rows, n_linear = index.size, network.W.shape[0]
+    u = work.u[:n_rows]
+    if n_linear:
+        x = work.x[:n_rows]
+        for i in range(n_rows):
+            row = index[i]
+            for c in range(n_linear):
+                x[i, c] = rows.x[row, c]
+        np.dot(x, network.W, u)
+        for i in range(n_rows):
+            for j in range(u.shape[1]):
+                u[i, j] += network.bias[j]
+    else:
+        for i in range(n_rows):
+            for j in range(u.shape[1]):
+                u[i, j] = network.bias[j]
+    if rows.cells.shape[1]:
+        for i in range(n_rows):
+            add_curves(work.u, i, rows.cells, rows.fractions, index[i], network.H)
+
+
+@jit
+def _respond_all(index: Any, network: Any, work: Any) -> None:
+    """Compute values and slopes of every component, ``work.z`` and ``work.slope``, and the outputs V z.
+
+    A block of components visits all rows, so that its tables stay in the first-level cache.
+    """
+    width, n_rows = network.bias.size, index.size
+    n_cells = network.table.shape[1] // 4
+    stride = 0 if network.table.shape[0] == 1 else 4 * n_cells
+    top = np.nextafter(np.float32(n_cells - 0.5), np.float32(0))
+    for first in range(0, width, _BLOCK):
+        for i in range(n_rows):
+            for j in range(first, min(first + _BLOCK, width), LANE):
+                at = i * width + j
+                _respond(network.table, j * stride, stride, work.u, at, work.z, work.slope, at, top)
+    np.dot(work.z[:n_rows], network.V.T, work.out[:n_rows])
+
+
+@jit
+def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
+    """Propagate derivatives from the outputs, ``work.out``, to the inputs, ``work.u``, and the tables."""
+    width, n_rows = network.bias.size, index.size
+    n_cells = network.table.shape[1] // 4
+    stride = 0 if network.table.shape[0] == 1 else 4 * n_cells
+    top = np.nextafter(np.float32(n_cells - 0.5), np.float32(0))
+    np.dot(work.out[:n_rows], network.V, work.e[:n_rows])
+    gradient.bias[:] = 0
+    for first in range(0, width, _BLOCK):
+        for i in range(n_rows):
+            for j in range(first, min(first + _BLOCK, width), LANE):
+                at = i * width + j
+                _back(work.u, work.e, work.slope, at, gradient.bias, j, gradient.table, j * stride, 4 * n_cells, top)
+
+
+@jit
+def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
+    """Compute the ``gradient`` of 1/m sum w loss(f, y) over the rows ``index``; return their summed loss.
+
+    ``H`` and ``table`` accumulate; the others are overwritten.
+    """
+    n_rows = index.size
+    _inputs(rows, index, network, work)
+    _respond_all(index, network, work)
+    loss: float = to_slopes(objective, work.out, rows, index)
+    _back_all(index, network, gradient, work)
+    np.dot(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
+    if rows.cells.shape[1]:
+        for i in range(n_rows):
+            _add_curve_gradient(work.u, i, rows, index[i], gradient.H)
+    if network.W.shape[0]:
+        np.dot(work.x[:n_rows].T, work.u[:n_rows], gradient.W)
+    return loss
+
+
+@jit
+def outputs(rows: Any, index: Any, network: Any, work: Any, out: Any) -> None:
+    """Compute ``out[i] = V z`` (n, O) for any number of rows ``index``."""
+    batch = work.u.shape[0]
+    for first in range(0, index.size, batch):
+        part = index[first : first + batch]
+        _inputs(rows, part, network, work)
+        _respond_all(part, network, work)
+        for i in range(part.size):
+            for o in range(out.shape[1]):
+                out[first + i, o] = work.out[i, o]
