@@ -1,0 +1,34 @@
+"""Losses as small objects.
+
+    minimise over f    1/n sum_i w_i loss(f_i, y_i) + penalties
+
+A loss gives the cost of the answer f for the target y, for all rows at once: ``f`` is (n_rows, n_outputs), with one
+output for most losses and one per class for softmax. It also gives its slope and curvature in f, checks its targets,
+and maps f to the expected y (the inverse of the link). Section 3.2 and Theorem 4.2 of the paper assume a convex,
+Lipschitz loss: logistic, softmax, Huber and pinball. Squared, squared hinge and Poisson are convex only.
+
+>>> import numpy as np
+>>> Logistic().value(np.zeros((1, 1)), np.ones((1, 1)))
+array([0.69314718])
+"""
+
+from .base import Loss, Units, same_units
+from .counts import HIGHEST_LOGARITHM, Poisson
+from .labels import Logistic, Softmax, SquaredHinge
+from .residual import HUBER_DEVIATIONS, Huber, Pinball, Squared, quantiles
+
+__all__ = [
+    "HIGHEST_LOGARITHM",
+    "HUBER_DEVIATIONS",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Pinball",
+    "Poisson",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+    "Units",
+    "quantiles",
+    "same_units",
+]

@@ -1,0 +1,113 @@
+"""Losses of class labels: logistic, squared hinge, softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.functions._kernels import losses as kernels
+
+from .base import LEAST_SHARE, Loss
+
+
+class _OfSign(Loss):
+    """A loss of targets 0 and 1, one output each."""
+
+    def check(self, y: Array) -> None:
+        if not np.isin(y, (0, 1)).all():
+            odd = y[~np.isin(y, (0, 1))][0]
+            raise InvalidParameterError(f"targets of the {self.name} loss must be 0 or 1", odd, "Encode the labels.")
+
+
+@dataclass(frozen=True)
+class Logistic(_OfSign):
+    """log(1 + exp(f)) - y f for y in {0, 1}: f is the logarithm of the odds, the mean of y is 1 / (1 + exp(-f))."""
+
+    curvature_bound: ClassVar[float] = 0.25
+    curved_everywhere: ClassVar[bool] = True
+    name: ClassVar[str] = "logistic"
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.sum(np.logaddexp(0, f) - y * f, axis=1)
+
+    def slope(self, f: Array, y: Array) -> Array:
+        return expit(f) - y
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        return expit(f) * expit(-f)
+
+    def constant(self, y: Array, weight: Array) -> Array:
+        share = np.clip(np.average(y, axis=0, weights=weight), LEAST_SHARE, 1 - LEAST_SHARE)
+        return np.log(share / (1 - share))
+
+    def mean(self, f: Array) -> Array:
+        return expit(f)
+
+    def kernel(self) -> tuple[int, float, float]:
+        return kernels.LOGISTIC, 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class SquaredHinge(_OfSign):
+    """max(0, 1 - s f)^2 with s = 2 y - 1 for y in {0, 1}: a margin of one costs nothing; f above zero says 1."""
+
+    curvature_bound: ClassVar[float] = 2.0
+    name: ClassVar[str] = "squared hinge"
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.sum(np.maximum(0, 1 - (2 * y - 1) * f) ** 2, axis=1)
+
+    def slope(self, f: Array, y: Array) -> Array:
+        s = 2 * y - 1
+        return -2 * s * np.maximum(0, 1 - s * f)
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        return np.where((2 * y - 1) * f < 1, 2.0, 0.0)
+
+    def constant(self, y: Array, weight: Array) -> Array:
+        return 2 * np.average(y, axis=0, weights=weight) - 1
+
+    def kernel(self) -> tuple[int, float, float]:
+        return kernels.SQUARED_HINGE, 0.0, 0.0
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """log sum_k exp(f_k) - f_y for one of several classes, y as zeros and a one: f are logarithms of odds."""
+
+    curvature_bound: ClassVar[float] = 0.5
+    name: ClassVar[str] = "softmax"
+
+    def value(self, f: Array, y: Array) -> Array:
+        return -np.sum(y * log_softmax(f, axis=1), axis=1)
+
+    def slope(self, f: Array, y: Array) -> Array:
+        return softmax(f, axis=1) - y
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        p = softmax(f, axis=1)
+        return p * (1 - p)
+
+    def constant(self, y: Array, weight: Array) -> Array:
+        logarithm = np.log(np.maximum(np.average(y, axis=0, weights=weight), LEAST_SHARE))
+        return logarithm - logarithm.mean()
+
+    def mean(self, f: Array) -> Array:
+        return softmax(f, axis=1)
+
+    def check(self, y: Array) -> None:
+        rows = y if y.ndim == 2 else y[:, None]
+        fine = np.isin(rows, (0, 1)).all(axis=1) & (rows.sum(axis=1) == 1) & (rows.shape[1] > 1)
+        if not fine.all():
+            raise InvalidParameterError(
+                "targets of the softmax loss must be rows of zeros with a single one",
+                rows[~fine][0].tolist(),
+                "Encode the labels.",
+            )
+
+    def kernel(self) -> tuple[int, float, float]:
+        return kernels.SOFTMAX, 0.0, 0.0
