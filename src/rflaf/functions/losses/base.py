@@ -39,12 +39,14 @@ class Loss:
     curvature_bound : the least c that no second derivative in any direction exceeds, infinite where there is none
     curved_everywhere : whether the curvature is above zero, so that Newton's method may be used
     straight : whether it has straight pieces, on which a search settles late
+    closed_form : whether sums over the rows determine the solution, as for the squared loss
     name : in words, for messages and logs
     """
 
     curvature_bound: ClassVar[float] = float("inf")
     curved_everywhere: ClassVar[bool] = False
     straight: ClassVar[bool] = False
+    closed_form: ClassVar[bool] = False
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
@@ -83,6 +85,20 @@ class Loss:
 
     def scaled(self, scale: float) -> Loss:
         """The same loss for targets divided by ``scale``."""
+        return self
+
+    @property
+    def reach(self) -> float:
+        """The residual beyond which the slope no longer grows; infinite unless the loss defines one."""
+        return float("inf")
+
+    @property
+    def needs_spread(self) -> bool:
+        """Whether a parameter is to be found from the residuals of a first fit, see `for_spread`."""
+        return False
+
+    def for_spread(self, spread: float) -> Loss:
+        """Return the loss for residuals of standard deviation ``spread``."""
         return self
 
     def kernel(self) -> tuple[int, float, float] | None:

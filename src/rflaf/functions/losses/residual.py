@@ -36,6 +36,7 @@ class _OfResidual(Loss):
 class Squared(_OfResidual):
     """(y - f)^2, summed over the outputs: f is the mean of y."""
 
+    closed_form: ClassVar[bool] = True
     curvature_bound: ClassVar[float] = 2.0
     name: ClassVar[str] = "squared"
 
@@ -80,6 +81,14 @@ class Huber(_OfResidual):
     def reach(self) -> float:
         """delta; where it is still to be found, the size of 1.35 for targets of unit spread."""
         return HUBER_DEVIATIONS if self.delta is None else self.delta
+
+    @property
+    def needs_spread(self) -> bool:
+        return self.delta is None
+
+    def for_spread(self, spread: float) -> Huber:
+        """Return the loss whose delta is 1.35 standard deviations; 1.35 where these are zero."""
+        return Huber(HUBER_DEVIATIONS * (spread if spread > 0 else 1.0))
 
     def value(self, f: Array, y: Array) -> Array:
         size = np.abs(f - y)
