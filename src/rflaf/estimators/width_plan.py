@@ -182,7 +182,8 @@ def plan(
         squared loss and (epsilon / 4)^2 for others; None for lambda = 1 / sqrt(n), as in the paper
     delta : probability that the promise fails
     loss : "squared", "log_loss", a `rflaf.functions.losses.Loss`, or "auto": "log_loss" for labels that are not
-        numbers or only two
+    numbers or only
+        two
     tolerance : how far above the lowest error a width that is enough in practice may be
 
     >>> rng = np.random.default_rng(0)
