@@ -51,7 +51,7 @@ OWNERS = {  # a library -> the only modules, or folders of modules, that may imp
     "pooch": {"study.datasets"},
     "tqdm": {"study.datasets"},
     "openpyxl": {"study.datasets"},
-    "lightgbm": {"inspection.report", "study.protocols"},
+    "lightgbm": {"inspection.report", "study.estimator_trials"},
 }
 MODULES = sorted(
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")

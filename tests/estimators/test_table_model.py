@@ -10,7 +10,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import InvalidParameterError
-from rflaf.estimators.table_model import fit_table, metrics_of
+from rflaf.estimators.metrics import metrics_of
+from rflaf.estimators.table_model import fit_table
 
 QUICK = {"n_components": 3, "alpha": 1e-3, **CONVEX}
 

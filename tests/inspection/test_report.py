@@ -21,12 +21,13 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.metrics import classification_scores, regression_scores
+from rflaf.estimators.svg import Markup, element, join
 from rflaf.functions.densities import AxesFirst, Gaussian
 from rflaf.inspection.report import render_report, write_report
 from rflaf.inspection.report.checks import as_codes, check_data
-from rflaf.inspection.report.evidence import gather
-from rflaf.inspection.report.markup import Markup, element, join
-from rflaf.inspection.report.quality import classification_scores, compare, regression_scores
+from rflaf.inspection.report.findings import gather
+from rflaf.inspection.report.quality import compare
 from rflaf.inspection.report.scores import verdict
 from rflaf.inspection.report.subject import subject_of
 
@@ -74,7 +75,7 @@ def pages(table, plan, regressor, classifier, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def evidence(table, plan, regressor):
+def findings(table, plan, regressor):
     return gather(subject_of(regressor), *table, None, plan, {})
 
 
@@ -136,9 +137,9 @@ def test_whatever_is_not_markup_is_escaped():
     assert join([None, Markup("<b>"), ["<"]]) == "<b>&lt;"
 
 
-def test_the_scores_are_those_of_scikit_learn(evidence, table, regressor, classifier):
+def test_the_scores_are_those_of_scikit_learn(findings, table, regressor, classifier):
     X, y = table
-    by_name = {score.name: score.value for score in evidence.ours.scores}
+    by_name = {score.name: score.value for score in findings.ours.scores}
     assert by_name["root mean square error"] == pytest.approx(root_mean_squared_error(y, regressor.predict(X)))
     assert by_name["variance explained"] == pytest.approx(regressor.score(X, y))
     model, labels = classifier
@@ -172,7 +173,7 @@ def test_a_linear_target_is_won_by_the_linear_model_and_the_verdict_says_so(tabl
     y = X @ [1.0, 2.0, 3.0]
     model = RFLAFRegressor(3, random_state=0, **PAPER).fit(X, np.sin(9 * X[:, 0]))
     said = verdict(gather(subject_of(model), X, y, None, plan, {}))
-    assert re.search(r"higher than the best of the usual models, linear regression", said)
+    assert re.search(r"higher than the best baseline, linear regression", said)
 
 
 def test_a_multi_output_regression_and_a_margin_classifier_and_a_bare_model_are_reported(table, plan):
@@ -271,7 +272,7 @@ def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     assert "<h1>A model of y &lt;- x</h1>" in page
     assert "'always' is left out" in page
     assert "1 column has missing values" in page
-    assert "foretells" not in page  # the target among the columns of the table is not one the model sees
+    assert "alone predicts" not in page  # the target among the columns of the table is not one the model sees
     assert re.search(r'<span class="name" title="pet">pet</span>', page)
     levels = re.search(r'aria-label="Mean prediction at every level of pet">(.*?)</ol>', page)
     assert re.findall(r'title="(\w+)"', levels[1])[0] == "emu"
@@ -298,7 +299,7 @@ def test_columns_that_say_nothing_the_same_or_too_much_are_found():
     )  # fmt: skip
     assert "the same" in found["again"].title
     assert "constant" in found["same"].title
-    assert ("foretells" in found["leak"].title, found["leak"].level) == (True, "serious")
+    assert ("alone predicts" in found["leak"].title, found["leak"].level) == (True, "serious")
     assert "without any value" in found["none"].title
     assert ("missing values" in found["gaps"].title, found["gaps"].level) == (True, "serious")
     assert "numbers the rows" in found["id"].title
@@ -317,7 +318,7 @@ def test_texts_leak_classes_too_and_rare_classes_and_repeated_rows_are_named():
     columns = {"verdict": np.where(y == 1, "guilty", "free").astype(object), "noise": rng.integers(0, 3, 500) * 1.0}
     found = check_data(columns, y, True)
     titles = " ".join(oddity.title for oddity in found)
-    assert "'verdict' alone foretells the target" in titles
+    assert "'verdict' alone predicts the target" in titles
     assert "rare: 10 rows" in titles
     assert "rows repeat another" in titles
 
@@ -359,8 +360,8 @@ def test_a_failed_report_keeps_the_page_that_was_there(regressor, table, tmp_pat
         (np.full((5, 3), np.nan), np.zeros(5), "finite"),
         (np.zeros((5, 3)), np.zeros(4), "a value for each"),
         (np.zeros((1, 3)), np.zeros(1), "at least two rows"),
-        (np.zeros((5, 3)), np.full(5, np.nan), "finite numbers a row"),
-        (np.zeros((5, 3)), np.zeros((5, 2)), "1 finite numbers a row"),
+        (np.zeros((5, 3)), np.full(5, np.nan), "finite numbers per row"),
+        (np.zeros((5, 3)), np.zeros((5, 2)), "1 finite numbers per row"),
         (np.zeros((5, 3)), np.array(["a"] * 5), "y must be numbers"),
     ],
 )

@@ -20,6 +20,7 @@ import pytest
 
 from rflaf import datasets
 from rflaf.errors import DataNotFoundError, InvalidParameterError, MissingExtraError
+from rflaf.study.datasets import published_files
 
 
 @pytest.fixture
@@ -279,8 +280,8 @@ def test_a_file_is_downloaded_once_and_checked(folder, server, monkeypatch):
     content = made_up_protein().encode()
     write(shared / "CASP.csv", content)
     checksum = hashlib.sha256(content).hexdigest()
-    file = replace(datasets._FILES["protein"], address=f"{address}/CASP.csv", checksum=checksum)
-    monkeypatch.setitem(datasets._FILES, "protein", file)
+    file = replace(published_files.FILES["protein"], address=f"{address}/CASP.csv", checksum=checksum)
+    monkeypatch.setitem(published_files.FILES, "protein", file)
     first = datasets.load("protein")
     (shared / "CASP.csv").unlink()
     assert np.array_equal(datasets.load("protein").X_train, first.X_train)
@@ -291,15 +292,17 @@ def test_a_file_in_an_archive_is_taken_out_of_it(folder, server, monkeypatch):
     rows = [[i, 0.1 * i, 0.2, 0.3 + i, 100 * i] for i in range(10)]  # made up
     with zipfile.ZipFile(shared / "datasets.zip", "w") as archive:
         archive.writestr("Datasets/Radius-Queries-Count.csv", table_text(",X,Y,R,Count", rows))
-    file = replace(datasets._FILES["workloads-radius"], address=f"{address}/datasets.zip")
-    monkeypatch.setitem(datasets._FILES, "workloads-radius", file)
+    file = replace(published_files.FILES["workloads-radius"], address=f"{address}/datasets.zip")
+    monkeypatch.setitem(published_files.FILES, "workloads-radius", file)
     assert datasets.load("workloads-radius").columns == ("X", "Y", "R")
 
 
 def test_a_download_that_is_not_what_it_was_is_refused(folder, server, monkeypatch):
     shared, address = server
     write(shared / "CASP.csv", "something else")
-    monkeypatch.setitem(datasets._FILES, "protein", replace(datasets._FILES["protein"], address=f"{address}/CASP.csv"))
+    monkeypatch.setitem(
+        published_files.FILES, "protein", replace(published_files.FILES["protein"], address=f"{address}/CASP.csv")
+    )
     with pytest.raises(DataNotFoundError, match=r"its checksum differs. Put CASP.csv into FOLDER/protein"):
         datasets.load("protein")
 

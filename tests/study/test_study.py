@@ -16,8 +16,8 @@ import pytest
 from rflaf import datasets
 from rflaf.cli import app as cli
 from rflaf.errors import InvalidParameterError, MissingExtraError
-from rflaf.study import command, experiments, figures, protocols, runner, summaries
-from rflaf.study.protocols import Record, Score, Trial
+from rflaf.study import command, estimator_trials, experiments, figures, protocols, result_tables, runner
+from rflaf.study.trials import SCHEMES, Record, Score, Trial
 
 TINY = """
 title = "A made-up figure"
@@ -62,9 +62,9 @@ def made_up_data(tmp_path_factory):
     (folder / "adult" / "adult.data").write_text("\n".join(people) + "\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RFLAF_DATA_DIR", str(folder))
-        protocols._load.cache_clear()
+        protocols.load_for_paper.cache_clear()
         yield folder
-    protocols._load.cache_clear()
+    protocols.load_for_paper.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_every_experiment_unfolds_into_trials_that_can_be_run(name, effort):
     assert len(trials) == len(set(trials))
     for trial in trials:
         assert trial.data in datasets.NAMES
-        assert trial.scheme in protocols.SCHEMES[trial.protocol]
+        assert trial.scheme in SCHEMES[trial.protocol]
         assert (trial.pool > 0) == (trial.scheme == "leverage")
 
 
@@ -195,7 +195,7 @@ def test_directions_are_nested():
 @pytest.mark.parametrize("data", ["protein", "adult"])
 @pytest.mark.parametrize(
     ("protocol", "scheme"),
-    [(p, s) for p, schemes in protocols.SCHEMES.items() for s in schemes if s != "refined"],
+    [(p, s) for p, schemes in SCHEMES.items() for s in schemes if s != "refined"],
 )
 def test_every_protocol_gives_a_finite_score(made_up_data, small_pool, data, protocol, scheme):
     shared = protocol in ("paper", "converged")
@@ -224,7 +224,7 @@ def test_lightgbm_is_a_reference_or_its_extra_is_named(made_up_data, monkeypatch
 
 
 def test_the_refined_model_is_the_default_estimator():
-    model = protocols.make_estimator(Trial("protein", "compact", "", 0, "refined", 0, 3, 30), "regression")
+    model = estimator_trials.make_estimator(Trial("protein", "compact", "", 0, "refined", 0, 3, 30), "regression")
     assert model.get_params()["n_components"] == 30
     assert model.directions == "refined"
     assert model.random_state == 3
@@ -367,7 +367,7 @@ def test_a_diverged_trial_is_described_as_such():
 
 def test_a_cell_stands_beside_the_authors():
     records = [a_record(seed=seed, score=Score(0.29 + 0.01 * seed, None, 0.2, None)) for seed in range(3)]
-    (cell,) = summaries.summarise(records, "loss", {"protein": 1000})
+    (cell,) = result_tables.summarise(records, "loss", {"protein": 1000})
     assert np.isclose(cell.mean, 0.30)
     assert np.isclose(cell.sd, 0.01)
     assert (cell.authors_mean, cell.authors_sd, cell.authors_seeds) == (0.2873, 0.0105, 8)
@@ -383,29 +383,29 @@ def test_a_cell_stands_beside_the_authors():
 
 def test_diverged_seeds_are_counted_and_left_out_of_the_mean():
     records = [a_record(), a_record(seed=1, score=Score(None, None, None, None), diverged=True)]
-    (cell,) = summaries.summarise(records, "loss", {"protein": 1})
+    (cell,) = result_tables.summarise(records, "loss", {"protein": 1})
     assert (cell.mean, cell.seeds, cell.diverged, cell.sd, cell.low) == (0.29, 2, 1, 0.0, 0.29)
-    (lost,) = summaries.summarise(records[1:], "loss", {"protein": 1})
+    (lost,) = result_tables.summarise(records[1:], "loss", {"protein": 1})
     assert np.isnan(lost.mean)
 
 
 def test_accuracy_is_of_classes_only():
     records = [a_record(), a_record(data="adult", score=Score(0.4, 0.8, 0.4, 0.8))]
-    (cell,) = summaries.summarise(records, "accuracy", {"protein": 1, "adult": 1})
+    (cell,) = result_tables.summarise(records, "accuracy", {"protein": 1, "adult": 1})
     assert (cell.data, cell.mean, cell.authors_mean) == ("adult", 0.8, pytest.approx(0.776, abs=0.01))
 
 
 def test_a_cell_the_authors_have_not_has_no_difference():
-    (cell,) = summaries.summarise([a_record(n_centres=9)], "loss", {"protein": 1})
+    (cell,) = result_tables.summarise([a_record(n_centres=9)], "loss", {"protein": 1})
     assert cell.difference is None
     assert cell.agrees is None
     assert cell.no_worse is None
-    assert "0.2900 ± 0.0000" in summaries.to_markdown([cell])
+    assert "0.2900 ± 0.0000" in result_tables.to_markdown([cell])
 
 
 def test_the_published_spline_stands_beside_the_authors_spline_and_so_does_the_right_one():
     for basis in ("bspline", "bspline-published"):
-        (cell,) = summaries.summarise([a_record(basis=basis)], "loss", {"protein": 1})
+        (cell,) = result_tables.summarise([a_record(basis=basis)], "loss", {"protein": 1})
         assert cell.authors_mean == 0.3060
 
 
@@ -431,13 +431,13 @@ def test_figures_draw_every_kind_of_line(tmp_path, tiny):
         a_record(
             protocol=protocol, scheme=scheme, basis="rbf" if grid else "", n_centres=17 * grid, width=width, seed=seed
         )
-        for protocol, schemes in protocols.SCHEMES.items()
+        for protocol, schemes in SCHEMES.items()
         for scheme in schemes
         for width in (30, 100)
         for seed in (0, 1)
         for grid in [protocol in ("paper", "converged")]
     ]
-    cells = summaries.summarise(records, "loss", {"protein": 1})
+    cells = result_tables.summarise(records, "loss", {"protein": 1})
     paths = figures.draw(tiny, cells, tmp_path)
     text = paths[1].read_text()
     assert all(path.stat().st_size > 1000 for path in paths)

@@ -125,10 +125,9 @@ def test_training_lowers_the_loss_and_is_fixed_by_its_seed():
         rng = np.random.default_rng(3)
         weights, trace = optimisers.start(17, 7, 1, rng), []
         schedule = Schedule("sgd", 30, rate=1e-2, batch=32, balance=1.0)
-        assert optimisers.train(
-            u, y, table, weights, np.ones(7), loss, schedule, rng,
-            lambda now: trace.append(loss.value(optimisers.outputs(u, table, now, np.ones(7)), y)),
-        )  # fmt: skip
+        for finite in optimisers.train(u, y, table, weights, np.ones(7), loss, schedule, rng):
+            assert finite
+            trace.append(loss.value(optimisers.outputs(u, table, weights, np.ones(7)), y))
         return trace
 
     trace = run()
@@ -143,7 +142,7 @@ def test_a_run_that_diverges_says_so():
     rng = np.random.default_rng(0)
     weights, schedule = optimisers.start(17, 7, 1, rng), Schedule("sgd", 50, rate=1.0, batch=8)
     with np.errstate(over="ignore", invalid="ignore"):
-        assert not optimisers.train(table.cells(X, W), y, table, weights, np.full(7, 70.0), loss, schedule, rng)
+        assert not all(optimisers.train(table.cells(X, W), y, table, weights, np.full(7, 70.0), loss, schedule, rng))
 
 
 @each_basis
@@ -181,7 +180,9 @@ def test_a_run_is_that_of_pytorch(basis, loss, optimiser, leverage):
             value.backward()
             theirs.step()
 
-    optimisers.train(table.cells(X, W), y, table, weights, importance, loss, schedule, np.random.default_rng(7))
+    assert all(
+        optimisers.train(table.cells(X, W), y, table, weights, importance, loss, schedule, np.random.default_rng(7))
+    )
     for ours, other in ((weights.a, a), (weights.v, v)):
         other = other.detach().numpy()
         assert np.allclose(ours, other, atol=3e-4 * np.abs(other).max())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rflaf import theory
-from rflaf.study import evidence
+from rflaf.study import theory_study
 from rflaf.study.datasets import Dataset, load
 from rflaf.study.gains import learned_kernel, measure_gain, tilted_kernels
 from rflaf.study.kernels import (
@@ -33,7 +33,7 @@ from rflaf.study.lemmas import (
 )
 from rflaf.study.orders import measure_order, spectra
 
-TINY = evidence.Effort(20, 2, 2, 30, 60, 10, 2, ("teacher",))
+TINY = theory_study.Effort(20, 2, 2, 30, 60, 10, 2, ("teacher",))
 
 
 def as_features(kernel: CoordinateKernel, n_rows: int) -> FeatureKernel:
@@ -164,12 +164,12 @@ def test_a_learned_kernel_has_features_of_mean_square_one():
 
 
 def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(evidence, "spectra", lambda: spectra(2000)[2:4])
-    monkeypatch.setattr(evidence, "load", small_teacher)
-    monkeypatch.setattr(evidence, "_WIDTHS", (5,))
-    monkeypatch.setattr(evidence, "QUICK", TINY)
+    monkeypatch.setattr(theory_study, "spectra", lambda: spectra(2000)[2:4])
+    monkeypatch.setattr(theory_study, "load", small_teacher)
+    monkeypatch.setattr(theory_study, "_WIDTHS", (5,))
+    monkeypatch.setattr(theory_study, "QUICK", TINY)
     said: list[str] = []
-    written = evidence.study("quick", tmp_path / "out", lambda done, total, line: said.append(line))
+    written = theory_study.study("quick", tmp_path / "out", lambda done, total, line: said.append(line))
     assert {path.name for path in written} == {"evidence.json", "evidence.md", "orders.png", "orders.svg", "orders.pdf"}
     assert all(path.stat().st_size > 500 for path in written)
     record = json.loads((tmp_path / "out" / "evidence.json").read_text())
@@ -183,14 +183,14 @@ def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
 
 def test_a_table_that_is_not_there_is_left_out_and_said_so(monkeypatch, tmp_path):
     monkeypatch.setenv("RFLAF_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(evidence, "load", refuse)
+    monkeypatch.setattr(theory_study, "load", refuse)
     said: list[str] = []
-    assert list(evidence._tables(("protein",), said.append)) == []
+    assert list(theory_study._tables(("protein",), said.append)) == []
     assert said[0].startswith("protein is left out: ")
 
 
 def refuse(name: str, preprocessing: str) -> Dataset:
-    raise evidence.DataNotFoundError(name)
+    raise theory_study.DataNotFoundError(name)
 
 
 def small_teacher(name: str, preprocessing: str) -> Dataset:

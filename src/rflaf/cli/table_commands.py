@@ -17,9 +17,10 @@ from rich.table import Table
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.metrics import classification_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
-from rflaf.inspection.report.quality import classification_scores, regression_scores, usual_models
+from rflaf.inspection.report.quality import usual_models
 from rflaf.inspection.report.speed import cost_in_batch
 from rflaf.rows.files.chunks import read_table
 from rflaf.rows.files.outputs import check_output

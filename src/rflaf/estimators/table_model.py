@@ -32,6 +32,7 @@ from rflaf.rows.tables import (
 )
 
 from . import RFLAFClassifier, RFLAFRegressor
+from .metrics import metrics_of
 
 _LEAST_ROWS = 10
 
@@ -66,30 +67,6 @@ class TableModel:
         table = as_table(table)
         y = self.target.read(table, self.encoding.missing)
         return metrics_of(self.estimator, self.encoding.transform(table), y)
-
-
-def metrics_of(estimator: Any, X: Array, y: Array) -> dict[str, float]:
-    """R squared, root mean squared and mean absolute error; of a classifier accuracy, log-loss and AUC of two classes.
-
-    Labels the classifier does not know count as errors; the log-loss and AUC are then left out.
-    """
-    from sklearn import metrics as measures  # slow to import, and only needed here
-
-    predicted = estimator.predict(X)
-    if not hasattr(estimator, "classes_"):
-        return {
-            "r2": float(measures.r2_score(y, predicted)) if len(y) > 1 else float("nan"),
-            "rmse": float(np.sqrt(measures.mean_squared_error(y, predicted))),
-            "mae": float(measures.mean_absolute_error(y, predicted)),
-        }
-    metrics = {"accuracy": float(measures.accuracy_score(y, predicted))}
-    classes = estimator.classes_
-    if hasattr(estimator, "predict_proba") and np.isin(y, classes).all():
-        probabilities = estimator.predict_proba(X)
-        metrics["log_loss"] = float(measures.log_loss(y, probabilities, labels=classes))
-        if len(classes) == 2 and np.unique(y).size == 2:
-            metrics["auc"] = float(measures.roc_auc_score(y == classes[1], probabilities[:, 1]))
-    return metrics
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,43 +1,41 @@
-"""The learned activation as a small picture inside a page: SVG written by hand, so that no plotting library is needed.
+"""The learned activation as a small SVG picture, drawn without a plotting library.
 
-Notebooks show it under scikit-learn's own picture of a fitted estimator.
+Notebooks show it below scikit-learn's diagram of a fitted estimator.
 """
 
 from __future__ import annotations
-
-from html import escape
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.model.random_feature_model import RandomFeatureModel
 
+from .svg import BLUE, GREY, Axis, Markup, element, place
+
 _WIDTH, _HEIGHT, _MARGIN = 220, 84, 6
 _POINTS = 81
 _MOST_CURVES = 8
-_BLUE, _GREY = "#0072B2", "#7F7F7F"  # of the colour-blind-safe palette of Okabe and Ito
 
 
 def activation_figure(model: RandomFeatureModel) -> str:
-    """An HTML figure of a shared activation, or of the activations that move f most over their interval."""
+    """Return an HTML figure of a shared activation, or of the activations that change f most over their interval."""
     z, curves = strongest_curves(model)
     low, high = model.activation.basis.interval
     if model.activation.coefficients.shape[0] == 1:
         caption = f"learned activation, shared by {model.n_components} components"
     else:
         caption = f"learned activations: the strongest {len(curves)} of {model.n_components}, as they add to f"
-    return (
-        f'<figure class="rflaf-activation" style="margin:0.5em 0 0 0.5em">{curves_svg(z, curves, caption)}'
-        f'<figcaption style="font-size:0.8em;opacity:0.8">{escape(caption)}; z from {low:g} to {high:g}</figcaption>'
-        "</figure>"
+    words = element("figcaption", f"{caption}; z from {low:g} to {high:g}", style="font-size:0.8em;opacity:0.8")
+    return element(
+        "figure", curves_svg(z, curves, caption), words, class_="rflaf-activation", style="margin:0.5em 0 0 0.5em"
     )
 
 
 def strongest_curves(model: RandomFeatureModel, most: int = _MOST_CURVES) -> tuple[Array, Array]:
-    """A grid (n_points,) over the interval, and curves on it (n_curves, n_points), the strongest first.
+    """Return a grid (n_points,) over the interval and curves (n_curves, n_points) on it, the strongest first.
 
-    Of a shared activation its values; else q_m v_m sigma_m(z) less its mean, v_m to the output it moves most, for the
-    ``most`` components with the largest spread over the grid.
+    A shared activation gives its values; otherwise the curves are q_m v_m sigma_m(z) minus their mean, with v_m of the
+    output that m changes most, for the ``most`` components with the largest spread over the grid.
     """
     z = np.linspace(*model.activation.basis.interval, _POINTS)
     values = np.atleast_2d(model.activation(z))
@@ -49,28 +47,27 @@ def strongest_curves(model: RandomFeatureModel, most: int = _MOST_CURVES) -> tup
     return z, values[order]
 
 
-def curves_svg(z: Array, curves: Array, title: str) -> str:
-    """An SVG image of curves (n_curves, n_points) over ``z`` on one scale, the first the darkest, and the line of zero.
+def curves_svg(z: Array, curves: Array, title: str) -> Markup:
+    """Draw curves (n_curves, n_points) over ``z`` on one scale, the first the darkest, with a line at zero.
 
     >>> picture = curves_svg(np.array([0.0, 1.0]), np.array([[0.0, 2.0]]), "a < b")
     >>> picture.count("<polyline"), "a &lt; b" in picture
     (1, True)
     """
     low, high = min(0.0, float(curves.min())), max(0.0, float(curves.max()))
-    x = _MARGIN + (_WIDTH - 2 * _MARGIN) * (z - z[0]) / (z[-1] - z[0])
-
-    def height(values: Array) -> Array:
-        return _HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * (values - low) / (high - low if high > low else 1.0)
-
-    zero = float(height(np.zeros(1))[0])
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}"><title>{escape(title)}</title>',
-        f'<line x1="{_MARGIN}" x2="{_WIDTH - _MARGIN}" y1="{zero:.1f}" y2="{zero:.1f}" stroke="{_GREY}"/>',
-    ]
+    x = Axis(float(z[0]), float(z[-1]), _MARGIN, _WIDTH - _MARGIN)
+    y = Axis(low, high if high > low else low + 1.0, _HEIGHT - _MARGIN, _MARGIN)
+    ends = {"x1": _MARGIN, "x2": _WIDTH - _MARGIN, "y1": place(y(0.0)), "y2": place(y(0.0))}
+    lines = [element("title", title), element("line", **ends, stroke=GREY)]
     shades = np.linspace(1.0, 0.25, len(curves))
     for shade, values in reversed(list(zip(shades, curves, strict=True))):  # the strongest on top
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, height(values), strict=True))
-        stroke = f'stroke="{_BLUE}" stroke-width="1.5" stroke-opacity="{shade:.2f}"'
-        lines.append(f'<polyline points="{points}" fill="none" {stroke}/>')
-    return "".join([*lines, "</svg>"])
+        points = " ".join(f"{place(a)},{place(b)}" for a, b in zip(x(z), y(values), strict=True))
+        lines.append(
+            element(
+                "polyline", points=points, fill="none", stroke=BLUE, stroke_width=1.5, stroke_opacity=f"{shade:.2f}"
+            )
+        )
+    return element(
+        "svg", *lines, xmlns="http://www.w3.org/2000/svg", role="img", width=_WIDTH, height=_HEIGHT,
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+    )  # fmt: skip

@@ -1,1 +1,4 @@
-"""What a model has learned: effects of columns, plots, the HTML report."""
+"""Views of a fitted model: effects of columns, matplotlib displays, the HTML report.
+
+May import `rflaf.estimators` and the rooms below it.
+"""

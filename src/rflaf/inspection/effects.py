@@ -1,6 +1,6 @@
-"""What a fitted model does with its columns and components, as numbers that pictures and reports are made of.
+"""Effects of columns and components of a fitted model, as numbers for plots and reports.
 
-Everything is a function of a model, or of any function of rows, and of a sample of rows; nothing is fitted.
+Everything is computed from a model, or any function of rows, and a sample of rows; nothing is fitted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rflaf.theory import spectrum_of_features
 
 Response = Callable[[Array], Array]
 _BINS = 48
-_MANY = 200  # values, of which some may be left out of a picture
-_MIDDLE = (0.1, 0.9)  # of the rows, around a mean effect
-_OUTER = (0.01, 0.99)  # of a column's values, over which its effect is looked at
+_MANY = 200  # values from which outliers may be left out of a picture
+_MIDDLE = (0.1, 0.9)  # share of the rows around a mean effect
+_OUTER = (0.01, 0.99)  # quantiles of a column between which its effect is computed
 
 
 def sample_rows(X: Any, n_rows: int = 2000) -> Array:
-    """At most ``n_rows`` rows of ``X``, evenly spread over it, dense and in double precision."""
+    """Return at most ``n_rows`` rows of ``X``, evenly spread over it, dense and in double precision."""
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     index = np.arange(n) if n <= n_rows else np.linspace(0, n - 1, n_rows).astype(np.intp)
     if sp.issparse(X):
@@ -37,10 +37,10 @@ def sample_rows(X: Any, n_rows: int = 2000) -> Array:
 
 
 def response(estimator: Any, output: int | None = None) -> Response:
-    """What an estimator says of rows of numbers, as one number a row.
+    """Return a function from rows of numbers to one answer of an estimator per row.
 
-    The prediction of a regressor; of a classifier the probability of a class, or its decision value where the loss has
-    no probabilities. ``output`` is the number of the output or class: by default the first output, the second of two
+    The answer is the prediction of a regressor, or the probability of a class, or its decision value if the loss has
+    no probabilities. ``output`` is the index of the output or class: by default the first output, the second of two
     classes and the first of more.
     """
     estimator = copy.copy(estimator)
@@ -54,16 +54,16 @@ def response(estimator: Any, output: int | None = None) -> Response:
 
 
 def _column_of(function: Callable[[Array], Array], column: int) -> Response:
-    def one(X: Array) -> Array:
+    def answer_rows(X: Array) -> Array:
         answer = np.asarray(function(X), np.float64)
         return answer if answer.ndim == 1 else answer[:, column]
 
-    return one
+    return answer_rows
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentBank:
-    """The components that matter most.
+    """The most important components.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ComponentBank:
 def rank_components(
     model: RandomFeatureModel, X: Array, n_shown: int = 8, n_points: int = 200, output: int = 0
 ) -> ComponentBank:
-    """The ``n_shown`` components whose contributions to an output spread most over rows ``X``."""
+    """Return the ``n_shown`` components whose contributions to an output vary most over rows ``X``."""
     spread = np.std(model.features(X) * model.v[:, output], axis=0)
     component = np.argsort(-spread, kind="stable")[:n_shown]
     low, high = model.activation.basis.interval
@@ -103,12 +103,12 @@ def rank_components(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The partial effect of one column.
+    """Partial effect of one column.
 
     Attributes
     ----------
     grid, mean : (n_points,), values of the column, and the mean response with the column set to them
-    low, high : (n_points,), where the middle four fifths of the rows lie, each row about its own mean, within the
+    low, high : (n_points,), range of the middle four fifths of the rows, each row about its own mean, clipped to the
         range of all responses
     """
 
@@ -120,7 +120,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class PairEffect:
-    """The partial effect of two columns: values (n_first,), (n_second,) and mean response (n_first, n_second)."""
+    """Partial effect of two columns: values (n_first,), (n_second,) and mean response (n_first, n_second)."""
 
     first: Array
     second: Array
@@ -128,7 +128,7 @@ class PairEffect:
 
 
 def partial_effect(f: Response, X: Array, column: int, n_points: int = 40) -> Effect:
-    """Mean of ``f`` over rows ``X`` with one column set to each of its values, or to a grid where they are many.
+    """Average ``f`` over rows ``X`` with one column set to each of its values, or to a grid if there are many.
 
     >>> effect = partial_effect(lambda X: X[:, 0] + 2 * X[:, 1], np.array([[0.0, 1.0], [1.0, 3.0]]), 1)
     >>> effect.grid, effect.mean
@@ -143,7 +143,7 @@ def partial_effect(f: Response, X: Array, column: int, n_points: int = 40) -> Ef
 
 
 def level_effects(f: Response, X: Array, columns: ArrayLike) -> Array:
-    """Mean of ``f`` over rows ``X`` with one of the indicators ``columns`` set and the others not: (n_columns,).
+    """Average ``f`` over rows ``X`` with one of the indicators ``columns`` set and the others not, (n_columns,).
 
     >>> level_effects(lambda X: X @ [1.0, 2.0, 4.0], np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), [1, 2])
     array([2.5, 4.5])
@@ -153,19 +153,19 @@ def level_effects(f: Response, X: Array, columns: ArrayLike) -> Array:
 
 
 def pair_effect(f: Response, X: Array, first: int, second: int, n_points: int = 20) -> PairEffect:
-    """Mean of ``f`` over rows ``X`` with two columns set to a grid of values."""
+    """Average ``f`` over rows ``X`` with two columns set to a grid of values."""
     grids = _grid(X, first, n_points), _grid(X, second, n_points)
-    mean = [[float(np.mean(f(_with(X, {first: one, second: other})))) for other in grids[1]] for one in grids[0]]
+    mean = [[float(np.mean(f(_with(X, {first: a, second: b})))) for b in grids[1]] for a in grids[0]]
     return PairEffect(*grids, np.array(mean))
 
 
 def gradient_outer_product(model: RandomFeatureModel, X: Array, step: float = 0.5) -> Array:
-    """M = mean over rows of sum_o (D g_o)(D g_o)', with g_o the gradient of output o and D the spreads of the columns.
+    """Return M = mean over rows of sum_o (D g_o)(D g_o)', with gradients g_o of the outputs and column spreads D.
 
-    (n_features, n_features). The root of M_cc is how far f moves where column c moves by its spread; the leading
-    eigenvectors are the directions in which f moves at all. The gradient is a quotient of differences over ``step``
-    spreads to either side, within the column's range: columns that bend are steep between close nodes, and the slope
-    at a point says little about them.
+    (n_features, n_features). The root of M_cc is the change of f when column c changes by its spread; the leading
+    eigenvectors are the directions in which f varies. The gradient is a difference quotient over ``step`` spreads to
+    either side, within the range of the column: a column curve is steep between close nodes, where the slope at a point
+    is not representative.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((300, 2))
@@ -185,10 +185,10 @@ def gradient_outer_product(model: RandomFeatureModel, X: Array, step: float = 0.
 
 
 def interactions(f: Response, X: Array, columns: ArrayLike) -> Array:
-    """How much pairs of columns do together that they do not do apart: (n_columns, n_columns), symmetric, diagonal 0.
+    """Return the strength of pairwise interactions, (n_columns, n_columns), symmetric, with diagonal 0.
 
-    Root mean square over rows of f(x) with both columns exchanged for those of another row, minus with either, plus
-    with none: zero for a sum of functions of one column each. The entry i, j is about ``columns[i]``, ``columns[j]``.
+    Entry i, j is the root mean square over rows of f(x) with both ``columns[i]`` and ``columns[j]`` taken from another
+    row, minus f with either, plus f with neither: zero for a sum of functions of one column each.
 
     >>> X = np.random.default_rng(0).choice([-1.0, 1.0], (64, 3))
     >>> np.round(interactions(lambda X: X[:, 0] * X[:, 1] + X[:, 2], X, [0, 1, 2]) > 0).astype(int)
@@ -203,17 +203,17 @@ def interactions(f: Response, X: Array, columns: ArrayLike) -> Array:
     none = f(X)
     floor = 1e-6 * float(np.abs(none).max(initial=0))  # rounding of f
     for i, j in combinations(range(chosen.size), 2):
-        one, two = chosen[i], chosen[j]
-        both = f(_with(X, {one: other[:, one], two: other[:, two]}))
-        size = float(np.sqrt(np.mean((both - alone[one] - alone[two] + none) ** 2)))
+        first, second = chosen[i], chosen[j]
+        both = f(_with(X, {first: other[:, first], second: other[:, second]}))
+        size = float(np.sqrt(np.mean((both - alone[first] - alone[second] + none) ** 2)))
         strength[i, j] = strength[j, i] = size if size > floor else 0.0
     return strength
 
 
 def feature_eigenvalues(model: RandomFeatureModel, X: Array) -> Array:
-    """Eigenvalues mu of Z'Z / (n S) over rows ``X``, largest first, for features scaled to a mean square of one.
+    """Return eigenvalues mu of Z'Z / (n S) over rows ``X``, largest first, for features with mean square one.
 
-    (n_components,). They sum to one; `rflaf.theory.effective_dimension` of them is that of the model's own kernel.
+    (n_components,). They sum to one; their `rflaf.theory.effective_dimension` belongs to the kernel of the model.
     """
     Z = model.features(X)
     size = float(np.sqrt(np.mean(Z**2)))
@@ -221,7 +221,7 @@ def feature_eigenvalues(model: RandomFeatureModel, X: Array) -> Array:
 
 
 def inner_range(values: Array) -> tuple[float, float]:
-    """Where values lie, without the outer half per cent of many; of some width also where all are the same.
+    """Return the range of values, without the outer half per cent of many; never of zero width.
 
     >>> inner_range(np.array([1.0, 1.0]))
     (0.5, 1.5)
@@ -232,7 +232,7 @@ def inner_range(values: Array) -> tuple[float, float]:
 
 
 def column_index(column: int | str, names: ArrayLike | None, n_features: int) -> int:
-    """The number of a column given by number or name."""
+    """Return the index of a column given by index or name."""
     known = [] if names is None else [str(name) for name in np.asarray(names)]
     if isinstance(column, str):
         if column in known:
@@ -254,7 +254,7 @@ def _grid(X: Array, column: int, n_points: int) -> Array:
 
 
 def _with(X: Array, values: dict[Any, Any]) -> Array:
-    """Rows ``X`` with some columns set to a value, or to one value a row."""
+    """Return rows ``X`` with some columns set to one value, or to one value per row."""
     rows = X.copy()
     for column, value in values.items():
         rows[:, column] = value

@@ -1,1 +1,4 @@
-"""The paper's experiments, repeated and then done fairly; nothing in the rest of the package imports this."""
+"""The experiments of the paper, repeated and compared with converged solvers and other models.
+
+May import `rflaf.inspection` and the rooms below it; only the command line imports this room.
+"""

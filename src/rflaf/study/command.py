@@ -1,7 +1,6 @@
-"""What ``rflaf reproduce`` does: run experiments by name and write records, tables and figures into a folder.
+"""The command ``rflaf reproduce``: run experiments by name and write records, tables and figures into a folder.
 
-A name is a figure's TOML file or a study of `STUDIES`, which are functions of (effort, folder, progress) for what
-does not fit the mould of trials.
+A name stands for the TOML file of a figure or for a function (effort, folder, progress) in `STUDIES`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from pathlib import Path
 
 from rflaf.errors import InvalidParameterError
 
-from . import datasets, evidence, experiments, figures, runner, summaries
+from . import datasets, experiments, figures, result_tables, runner, theory_study
 from .experiments import EFFORTS, Experiment
 
 RECORDS = "records.jsonl"
 Study = Callable[[str, Path, runner.Progress], list[Path]]
-STUDIES: dict[str, Study] = {"theory": evidence.study}
+STUDIES: dict[str, Study] = {"theory": theory_study.study}
 
 
 def reproduce(
@@ -24,7 +23,7 @@ def reproduce(
 ) -> list[Path]:
     """Run the experiments named, or all that run by default, and return the files written.
 
-    Records go to ``out/records.jsonl``; what is there already is not run again.
+    Records go to ``out/records.jsonl``; trials with a record there are not run again.
     """
     if effort not in EFFORTS:
         raise InvalidParameterError("the effort must be 'quick' or 'full'", effort, "Use 'quick' for minutes.")
@@ -55,9 +54,9 @@ def run_experiments(
     written = [out / RECORDS]
     for experiment in chosen:
         own = [records[trial] for trial in experiment.trials(effort)]
-        cells = summaries.summarise(own, experiment.metric, n_test)
+        cells = result_tables.summarise(own, experiment.metric, n_test)
         table, page = out / f"{experiment.name}.csv", out / f"{experiment.name}.md"
-        summaries.write(cells, table)
-        page.write_text(f"# {experiment.title}\n\n{summaries.to_markdown(cells)}", encoding="utf-8")
+        result_tables.write(cells, table)
+        page.write_text(f"# {experiment.title}\n\n{result_tables.to_markdown(cells)}", encoding="utf-8")
         written += [table, page, *figures.draw(experiment, cells, out)]
     return written

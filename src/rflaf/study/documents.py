@@ -1,4 +1,4 @@
-"""What a study hands over: figures as PNG, SVG and PDF, tables as Markdown."""
+"""Output of a study: figures as PNG, SVG and PDF, tables as Markdown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def save_figure(figure: Any, stem: Path) -> list[Path]:
-    """The figure in every format beside ``stem``, without the date, then closed; the files written."""
+    """Save a figure in every format beside ``stem``, without the date, close it, and return the paths."""
     paths = [stem.with_name(f"{stem.name}.{extension}") for extension in FORMATS]
     for path in paths:
         figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
@@ -21,7 +21,7 @@ def save_figure(figure: Any, stem: Path) -> list[Path]:
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Cells as they are, a line a row.
+    """Return a Markdown table, one line per row.
 
     >>> print(markdown_table(["S", "error"], [["10", "0.5"]]))
     | S | error |

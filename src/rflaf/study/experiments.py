@@ -1,7 +1,7 @@
-"""Experiments as data: one TOML file a figure, read, checked and unfolded into trials.
+"""Experiments as data: one TOML file per figure, read, checked and expanded into trials.
 
-title = "..."                     what the figure shows
-metric = "loss" | "accuracy"      what it draws
+title = "..."                     title of the figure
+metric = "loss" | "accuracy"      its vertical axis
 by_default = true                 whether `rflaf reproduce` without names runs it
 
 [quick] and [full]                two efforts
@@ -13,9 +13,9 @@ pool = 5000                       of leverage sampling
 [[arms]]                          every combination of the lists
 protocol = ["paper", "converged"]
 scheme = ["plain", "leverage"]
-basis = ["rbf", "bspline"]        where the protocol is "paper" or "converged"
+basis = ["rbf", "bspline"]        if the protocol is "paper" or "converged"
 n_centres = [17]                  ditto
-widths = [30, 100]                instead of those of the effort
+widths = [30, 100]                instead of the widths of the effort
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from typing import Any
 from rflaf.errors import InvalidParameterError
 
 from . import datasets
-from .protocols import BASES, SCHEMES, Trial
+from .trials import BASES, SCHEMES, Trial
 
 EFFORTS = ("quick", "full")
 METRICS = ("loss", "accuracy")
-_SHARED = ("paper", "converged")  # protocols of one activation on a grid that is part of the experiment
+_SHARED = ("paper", "converged")  # protocols whose activation lives on a grid of the experiment
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to run."""
+    """Data sets, seeds and widths of one effort."""
 
     data: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -50,7 +50,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """A family of models, every combination of its lists; ``widths`` is empty for those of the effort."""
+    """Family of models, every combination of its lists; empty ``widths`` stand for the widths of the effort."""
 
     protocol: tuple[str, ...]
     scheme: tuple[str, ...]
@@ -61,7 +61,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A figure: what it draws, how much of it to run, and the models in it."""
+    """Figure of the study: its metric, its efforts and its models."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ class Experiment:
     arms: tuple[Arm, ...]
 
     def trials(self, effort: str) -> list[Trial]:
-        """Every trial of an effort, sorted and each once."""
+        """Return the trials of an effort, sorted, without duplicates."""
         chosen: Effort = getattr(self, effort)
         found = {
             trial
@@ -93,12 +93,12 @@ def _unfold(arm: Arm, data: str, seed: int, width: int, pool: int) -> Iterator[T
 
 
 def names() -> list[str]:
-    """Names of the experiments the package carries."""
+    """Return the names of the experiments in the package."""
     return sorted(path.name.removesuffix(".toml") for path in _folder().iterdir() if path.name.endswith(".toml"))
 
 
 def read(name: str) -> Experiment:
-    """An experiment by name.
+    """Read an experiment by name.
 
     >>> read("figure1").metric
     'loss'
@@ -111,7 +111,7 @@ def read(name: str) -> Experiment:
 
 
 def parse(name: str, text: str) -> Experiment:
-    """An experiment from the text of its TOML file; a key nobody knows is refused by name."""
+    """Parse the TOML text of an experiment; unknown keys are refused by name."""
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

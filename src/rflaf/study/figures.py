@@ -1,4 +1,4 @@
-"""The figures: loss or accuracy against width, mean and 80 % interval over seeds, as PNG, SVG and PDF."""
+"""Figures of the study: loss or accuracy against width, mean and 80 % interval over seeds, as PNG, SVG and PDF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require
 
 from .documents import save_figure
 from .experiments import Experiment
-from .summaries import Cell
+from .result_tables import Cell
 
 _COLOURS = {
     "plain": BLUE,
@@ -28,7 +28,7 @@ _BASIS_NAMES = {"rbf": "RBF", "bspline": "B-spline", "bspline-published": "B-spl
 
 
 def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
-    """One panel a data set (columns) and a basis and grid (rows); the files written."""
+    """Draw one panel per data set (columns) and per basis and grid (rows); return the files written."""
     plt = require_matplotlib()
     from matplotlib.ticker import NullLocator, ScalarFormatter
 

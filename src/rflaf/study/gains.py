@@ -1,8 +1,8 @@
-"""When weighting by leverage helps, and when it cannot.
+"""Measure the gain of leverage weighting.
 
-Leverage can lower the width by no more than the spread of the scores, their maximum over their mean: that is the factor
-between the bound a plain draw needs and the effective dimension. Measured on coordinate kernels whose law runs from the
-even one to the worst for plain sampling, and on the kernels learned for real tables.
+Leverage lowers the width by at most the spread of the scores, their maximum over their mean: the factor between the
+bound of plain sampling and the effective dimension. The gain is measured on coordinate kernels, from uniform features
+to the worst case of plain sampling, and on kernels learned from real tables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Gain:
 def measure_gain(
     name: str, kernel: DrawnKernel, lam: float, delta: float, n_draws: int, rng: np.random.Generator
 ) -> Gain:
-    """The widths at which Lemma E.3 holds in a share 1 - delta of the draws."""
+    """Measure the widths at which Lemma E.3 holds in a share 1 - delta of the draws."""
     plain = least_width(kernel, "plain", lam, delta, n_draws, rng)
     leverage = least_width(kernel, "leverage", lam, delta, n_draws, rng)
     d = effective_dimension(kernel.eigenvalues, lam)
@@ -52,7 +52,7 @@ def measure_gain(
 def tilted_kernels(
     t: float = 2.0, n_eigenvalues: int = 2000, powers: Iterable[float] = (0.5, 0.75, 1, 1.25, 1.5)
 ) -> Iterator[tuple[str, CoordinateKernel]]:
-    """Coordinate kernels of one spectrum whose features come with probability mu^power: the higher, the rarer."""
+    """Yield coordinate kernels of one spectrum with feature probabilities proportional to mu^power."""
     mu = polynomial(t, n_eigenvalues)
     for power in powers:
         p = mu**power
@@ -60,9 +60,9 @@ def tilted_kernels(
 
 
 def learned_kernel(X: Array, y: Any, n_rows: int, pool_size: int, rng: np.random.Generator) -> FeatureKernel:
-    """The kernel of the paper's model on a table: its learned activation on a large pool of plain draws.
+    """Learn the kernel of the paper's model on a table: the learned activation on a large plain pool.
 
-    Features have mean square one over the ``n_rows`` rows kept.
+    Features have mean square one over the ``n_rows`` sampled rows.
     """
     targets, loss = resolve_targets(X, y, "auto")
     with ThreadExecutor(1) as executor:

@@ -1,8 +1,8 @@
-"""Kernels whose features can be drawn again and again, so that the events of the lemmas can be counted.
+"""Kernels with known features, drawn repeatedly to count the events of the lemmas.
 
 A kernel here is a finite law of features: feature i comes with probability p_i, and K / n = sum_i p_i z_i z_i' / n is
 known exactly. Drawn s times from q, the draws give the counts c_i and the estimate K^ / n = sum_i (c_i / s) (p_i / q_i)
-z_i z_i' / n. Two numbers tell how good it is, for a given lambda:
+z_i z_i' / n. Two numbers measure its error at a given lambda:
 
     deviation = | (K + n lambda I)^-1/2 (K^ - K) (K + n lambda I)^-1/2 |       at most 1/2 in the event of Lemma E.4
     excess    = largest eigenvalue of (K^ + n lambda I)^-1 K                    at most 2 in the event of Lemma E.3
@@ -26,32 +26,32 @@ SCHEMES: tuple[Scheme, ...] = ("plain", "leverage")
 
 
 class DrawnKernel(Protocol):
-    """What the studies ask of a kernel."""
+    """A kernel as the studies use it."""
 
     @property
     def eigenvalues(self) -> Array:
-        """Of K / n, the largest first."""
+        """Eigenvalues of K / n, the largest first."""
         ...
 
     def leverage(self, lam: float) -> Array:
-        """l / p of every feature."""
+        """Return l / p of every feature."""
         ...
 
     def bound(self) -> float:
-        """|sigma|^2: the largest mean square entry a feature may have."""
+        """Return |sigma|^2, the largest mean square entry of a feature."""
         ...
 
     def deviations(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
-        """Of ``n_draws`` draws of s features each, (n_draws,)."""
+        """Return the deviations of ``n_draws`` draws of s features each."""
         ...
 
     def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
-        """Of ``n_draws`` draws of s features each, (n_draws,)."""
+        """Return the excesses of ``n_draws`` draws of s features each."""
         ...
 
 
 def spread(kernel: DrawnKernel, lam: float) -> float:
-    """Largest leverage over its mean, the effective dimension."""
+    """Return the largest leverage over its mean, the effective dimension."""
     return float(kernel.leverage(lam).max()) / effective_dimension(kernel.eigenvalues, lam)
 
 
@@ -59,8 +59,8 @@ def spread(kernel: DrawnKernel, lam: float) -> float:
 class CoordinateKernel:
     """Features along the eigenvectors of K: z_i = sqrt(mu_i / p_i) phi_i, with orthogonal phi_i of entries +-1.
 
-    Every event is told by the counts alone. With p proportional to mu all features are equally long and the rare ones
-    carry the small eigenvalues: the bound of plain sampling is attained. ``mu`` (m,), the largest first; ``p`` (m,).
+    The counts determine every event. With p proportional to mu all features are equally long and rare features carry
+    the small eigenvalues, so the bound of plain sampling is attained. ``mu`` (m,), the largest first; ``p`` (m,).
     """
 
     mu: Array
@@ -82,22 +82,22 @@ class CoordinateKernel:
         return np.max(np.abs(off) * (self.mu / (self.mu + lam)), axis=1)
 
     def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
-        """Eigenvalues up to lambda have an excess of at most one, so only the others are drawn; the rest is lumped."""
+        """Draw only eigenvalues above lambda, since the excess of the others is at most one."""
         mu, q = self._above(scheme, lam)
         counts = rng.multinomial(s, np.append(q, max(1 - q.sum(), 0.0)), size=n_draws)[:, :-1]
         return np.max(mu / (mu * counts / (s * q) + lam), axis=1, initial=1.0)
 
     def failure(self, s: int, scheme: Scheme, lam: float) -> float:
-        """Probability that the excess is above 2, each direction being met Binomial(s, q_i) times.
+        """Return the probability of an excess above 2, with Binomial(s, q_i) draws of each direction.
 
-        Directions are taken to be met independently, which they are nearly: the sum of their counts is fixed.
+        The counts are treated as independent, which they nearly are: only their sum is fixed.
         """
         mu, q = self._above(scheme, lam)
         missed = scipy.stats.binom.cdf(np.ceil((0.5 - lam / mu) * s * q) - 1, s, q)
         return float(-np.expm1(np.sum(np.log1p(-np.minimum(missed, 1 - 1e-16)))))
 
     def _above(self, scheme: Scheme, lam: float) -> tuple[Array, Array]:
-        """Eigenvalues above lambda and the probabilities of their features."""
+        """Return the eigenvalues above lambda and the probabilities of their features."""
         above = self.mu > lam
         return self.mu[above], self._law(scheme, lam)[above]
 
@@ -110,7 +110,7 @@ class CoordinateKernel:
 
 @dataclass(frozen=True)
 class FeatureKernel:
-    """Features of rows: ``Z`` (n_rows, m), each equally likely under p, as the directions of a large pool are."""
+    """Features ``Z`` (n_rows, m) of rows, equally likely under p, like the directions of a large pool."""
 
     Z: Array
 
@@ -140,19 +140,19 @@ class FeatureKernel:
 
     def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
         mu = self.eigenvalues
-        kept = mu > lam  # of the others the excess is at most one
+        kept = mu > lam  # the excess of the others is at most one
         root = np.sqrt(mu[kept])
 
-        def one() -> float:
+        def draw_excess() -> float:
             drawn = self._drawn(s, scheme, lam, rng)
             drawn[np.diag_indices(mu.size)] += lam
             inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(drawn), np.eye(mu.size)[:, kept])[kept]
             return float(scipy.linalg.eigvalsh(root[:, None] * inverse * root)[-1])
 
-        return np.array([one() for _ in range(n_draws)])
+        return np.array([draw_excess() for _ in range(n_draws)])
 
     def _drawn(self, s: int, scheme: Scheme, lam: float, rng: np.random.Generator) -> Array:
-        """K^ / n along the eigenvectors of K."""
+        """Draw K^ / n along the eigenvectors of K."""
         along = self._basis[1]
         m = along.shape[1]
         q = np.full(m, 1 / m)
@@ -166,22 +166,22 @@ class FeatureKernel:
 
 
 def polynomial(t: float, n_eigenvalues: int) -> Array:
-    """i^-t, scaled to sum to one."""
+    """Return i^-t, scaled to sum to one."""
     return _unit(np.arange(1, n_eigenvalues + 1, dtype=np.float64) ** -t)
 
 
 def exponential(A: float, n_eigenvalues: int) -> Array:
-    """A^i, scaled to sum to one."""
+    """Return A^i, scaled to sum to one."""
     return _unit(A ** np.arange(1, n_eigenvalues + 1, dtype=np.float64))
 
 
 def finite_rank(rank: int) -> Array:
-    """``rank`` equal eigenvalues that sum to one."""
+    """Return ``rank`` equal eigenvalues that sum to one."""
     return np.full(rank, 1 / rank)
 
 
 def worst_for_plain(mu: Array) -> CoordinateKernel:
-    """The coordinate kernel all of whose features are equally long: p = mu."""
+    """Return the coordinate kernel with features of equal length, p = mu."""
     return CoordinateKernel(mu, mu / mu.sum())
 
 

@@ -1,4 +1,4 @@
-"""Do Lemmas E.3 and E.4 hold as often as they promise, and how loose is their constant?"""
+"""Count how often Lemmas E.3 and E.4 hold, and measure the slack of their constant."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rflaf.theory import bernstein_width, effective_dimension, width
 
 from .kernels import SCHEMES, CoordinateKernel, DrawnKernel, Scheme
 
-ACCURACY, MOST_EXCESS = 0.5, 2.0  # of Lemma E.4 as it is used, and of Lemma E.3
+ACCURACY, MOST_EXCESS = 0.5, 2.0  # the events of Lemmas E.4 and E.3
 _WITHIN = 1.01
 
 
 @dataclass(frozen=True)
 class LemmaCount:
-    """How often the events held in ``n_draws`` draws.
+    """Frequency of the events in ``n_draws`` draws.
 
     Attributes
     ----------
     s : features drawn, 5 mass log(16 d / delta)
-    rigorous : features that the Bernstein inequality gives with all its constants
+    rigorous : features by the Bernstein inequality with all its constants
     deviation_held, risk_held : shares of the draws in which the event held
     promised : 1 - delta
     risk_constant : the constant in place of 5 at which Lemma E.3 holds in a share 1 - delta of the draws
@@ -45,7 +45,7 @@ class LemmaCount:
 def count_events(
     name: str, kernel: DrawnKernel, lam: float, delta: float, n_draws: int, rng: np.random.Generator
 ) -> list[LemmaCount]:
-    """Both lemmas under both schemes at the number of features the paper asks for."""
+    """Count both lemmas under both schemes at the number of features of Theorem 3.2."""
     d = effective_dimension(kernel.eigenvalues, lam)
     answers = []
     for scheme in SCHEMES:
@@ -62,7 +62,7 @@ def count_events(
 
 
 def mass_of(kernel: DrawnKernel, scheme: Scheme, lam: float) -> float:
-    """Integral of the bound on the leverage score function that a scheme samples by."""
+    """Return the integral of the bound on the leverage score function used by a scheme."""
     if scheme == "plain":
         return kernel.bound() / lam
     return float(effective_dimension(kernel.eigenvalues, lam))
@@ -71,7 +71,7 @@ def mass_of(kernel: DrawnKernel, scheme: Scheme, lam: float) -> float:
 def least_width(
     kernel: DrawnKernel, scheme: Scheme, lam: float, delta: float, n_draws: int, rng: np.random.Generator
 ) -> int:
-    """The least number of features at which Lemma E.3 holds in a share 1 - delta of ``n_draws`` draws."""
+    """Return the least number of features at which Lemma E.3 holds in a share 1 - delta of ``n_draws`` draws."""
 
     def holds(s: int) -> bool:
         return bool(np.mean(kernel.excesses(s, scheme, lam, n_draws, rng) <= MOST_EXCESS) >= 1 - delta)
@@ -80,12 +80,12 @@ def least_width(
 
 
 def exact_width(kernel: CoordinateKernel, scheme: Scheme, lam: float, delta: float) -> int:
-    """The same without draws, for a coordinate kernel, at any lambda."""
+    """Return `least_width` of a coordinate kernel without draws, at any lambda."""
     return bisect_width(lambda s: kernel.failure(s, scheme, lam) <= delta)
 
 
 def bisect_width(holds: Callable[[int], bool]) -> int:
-    """About the least s for which something holds, by bisection of log s until it is known within a per cent."""
+    """Return the least s that satisfies ``holds``, within a per cent, by bisection of log s."""
     low, high = 1.0, 2.0
     while not holds(round(high)):
         low, high = high, 2 * high
@@ -96,11 +96,11 @@ def bisect_width(holds: Callable[[int], bool]) -> int:
 
 
 def failure_of_equal_eigenvalues(rank: int, delta: float, constant: float, ratio: float = 1e-3) -> float:
-    """Probability that Lemma E.3 fails on ``rank`` equal eigenvalues mu at lambda = ratio mu, under either scheme.
+    """Return the probability that Lemma E.3 fails on ``rank`` equal eigenvalues mu at lambda = ratio mu.
 
-    s = constant d log(16 d / delta) features meet each direction s / rank times on average, and one met less than half
-    as often breaks the event. The chance of that falls as exp(-0.153 s / rank) at best, so that no constant below
-    1 / 0.153 = 6.5 is enough for large ranks.
+    s = constant d log(16 d / delta) features hit each direction s / rank times on average; a direction hit less than
+    half as often breaks the event. That probability falls as exp(-0.153 s / rank) at best, so no constant below
+    1 / 0.153 = 6.5 suffices for large ranks.
     """
     d = rank / (1 + ratio)
     s = width(d, d, delta, constant)

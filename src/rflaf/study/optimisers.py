@@ -1,18 +1,18 @@
-"""The paper's training: mini-batch SGD and Adam on (a, v) with frozen directions, its start values and penalties.
+"""Training as in the paper: mini-batch SGD and Adam on (a, v) with frozen directions, its start values and penalties.
 
-f(x) = sum_m q_m v_m sigma(w_m . x), no intercept. With B rows a batch, S components and O outputs,
+f(x) = sum_m q_m v_m sigma(w_m . x), no intercept. With S components and O outputs,
 
     loss(f) + lambda_1 (sum a^2 / sqrt(N) - sum v^2 / sqrt(S))^2 + lambda_2 S sum v^2
 
-Plain sampling has lambda_1 = 1, lambda_2 = 0 and q = 1; leverage weighting lambda_1 = 0 and lambda_2 = 1 / sqrt(n).
-The loss is the mean square for numbers and the softmax cross-entropy for classes, two of them included. Directions
+Plain sampling uses lambda_1 = 1, lambda_2 = 0 and q = 1; leverage weighting lambda_1 = 0 and lambda_2 = 1 / sqrt(n).
+The loss is the mean square for numbers and the softmax cross-entropy for two or more classes. Directions
 never change, so projections are computed once; the activation is looked up in a table and its gradient scattered back
 into one, by the package's kernels. Row-major throughout: (rows, components).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,7 +28,7 @@ _TOLERANCE = 1e-5  # of the table of an activation, in its sup norm
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How to train: ``optimiser`` is "sgd" or "adam"; the rest are numbers."""
+    """Settings of one training run; ``optimiser`` is "sgd" or "adam"."""
 
     optimiser: str
     epochs: int
@@ -40,14 +40,14 @@ class Schedule:
 
 @dataclass(slots=True)
 class Weights:
-    """What is learned: ``a`` (n_basis,) and ``v`` (n_components, n_outputs)."""
+    """Learned weights: ``a`` (n_basis,) and ``v`` (n_components, n_outputs)."""
 
     a: Array
     v: Array
 
 
 def start(n_basis: int, n_components: int, n_outputs: int, rng: np.random.Generator) -> Weights:
-    """The paper's start: a ~ N(0, 1) / sqrt(N) and v ~ N(0, 1) / sqrt(S)."""
+    """Draw the start values of the paper: a ~ N(0, 1) / sqrt(N) and v ~ N(0, 1) / sqrt(S)."""
     a = rng.standard_normal(n_basis) / np.sqrt(n_basis)
     return Weights(a, rng.standard_normal((n_components, n_outputs)) / np.sqrt(n_components))
 
@@ -82,7 +82,7 @@ class CrossEntropy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Activations of a basis as look-up tables: ``table = a @ matrix``, and gradients back by its transpose.
+    """Activations of a basis as look-up tables: ``table = a @ matrix``; gradients go back by the transpose.
 
     Attributes
     ----------
@@ -95,38 +95,38 @@ class Table:
 
     @classmethod
     def of(cls, basis: Basis) -> Table:
-        """The pieces of the basis, fine enough for coefficients of any size."""
+        """Tabulate the basis, fine enough for coefficients of any size."""
         pieces: Pieces = basis.pieces(np.ones((1, basis.n_basis)), _TOLERANCE)
         by_basis = pieces.coefficients.transpose(1, 0, 2).reshape(basis.n_basis, -1)
         return cls(pieces.low, pieces.step, np.ascontiguousarray(by_basis, np.float32))
 
     def cells(self, X: Array, W: Array) -> Array:
-        """Cell coordinates of the projections of ``X`` (n_rows, n_features) on ``W``: (n_rows, n_components), float32.
+        """Return cell coordinates of the projections of ``X`` on ``W``, (n_rows, n_components), float32.
 
-        Outside the cells the table is constant, so the coordinates of far projections need no care.
+        Outside the cells the table is constant, so far projections need no special case.
         """
         u = np.asarray(X, np.float32) @ (W / self.step).astype(np.float32)
         u += np.float32(-self.low / self.step - 0.5)
         return u
 
     def activation(self, a: Array) -> Array:
-        """The table of one activation, (1, n_cells, 4)."""
+        """Return the table of one activation, (1, n_cells, 4)."""
         return (a.astype(np.float32) @ self.matrix).reshape(1, -1, 4)
 
     def gradient(self, moments: Array) -> Array:
-        """Gradient in ``a`` from that in the table, (n_basis,)."""
+        """Return the gradient in ``a`` (n_basis,) from the gradient in the table."""
         return self.matrix @ moments.ravel().astype(np.float32)
 
 
 def features(u: Array, table: Array) -> Array:
-    """sigma(u) for cell coordinates ``u`` (n_rows, n_components) and a table (1, n_cells, 4)."""
+    """Return sigma(u) for cell coordinates ``u`` (n_rows, n_components) and a table (1, n_cells, 4)."""
     z = np.empty_like(u)
     _kernels.activate(u, table, z)
     return z
 
 
 def outputs(u: Array, table: Table, weights: Weights, importance: Array) -> Array:
-    """f at rows given by cell coordinates ``u``, (n_rows, n_outputs), a batch at a time."""
+    """Return f (n_rows, n_outputs) at cell coordinates ``u``, one batch at a time."""
     look_up, qv = table.activation(weights.a), _weighted(weights, importance)
     parts = [features(u[i : i + 1024], look_up) @ qv for i in range(0, len(u), 1024)]
     return np.concatenate(parts)
@@ -135,7 +135,7 @@ def outputs(u: Array, table: Table, weights: Weights, importance: Array) -> Arra
 def gradients(
     u: Array, y: Array, table: Table, weights: Weights, importance: Array, loss: Loss, schedule: Schedule
 ) -> Weights:
-    """Gradient of the penalised loss of one batch, in a and v."""
+    """Return the gradient of the penalised loss of one batch in a and v."""
     a, v = weights.a, weights.v
     z, qv = features(u, table.activation(a)), _weighted(weights, importance)
     slope = loss.slope(z @ qv, y).astype(np.float32)
@@ -151,7 +151,7 @@ def gradients(
 
 
 class Step(Protocol):
-    """One step of an optimiser: changes the weights in place."""
+    """One step of an optimiser, which changes the weights in place."""
 
     def __call__(self, weights: Weights, gradient: Weights) -> None: ...
 
@@ -196,9 +196,10 @@ def train(
     loss: Loss,
     schedule: Schedule,
     rng: np.random.Generator,
-    after_epoch: Callable[[Weights], None] = lambda weights: None,
-) -> bool:
-    """Train ``weights`` in place on all rows, shuffled every epoch; False if they ceased to be finite.
+) -> Iterator[bool]:
+    """Train ``weights`` in place on all rows, shuffled every epoch; yield after each epoch whether they are finite.
+
+    Training ends at the first epoch that leaves a value infinite or NaN.
 
     ``u`` (n_rows, n_components) are cell coordinates and ``y`` (n_rows, n_outputs) targets.
     """
@@ -209,12 +210,12 @@ def train(
         for first in range(0, len(u), schedule.batch):
             rows = order[first : first + schedule.batch]
             step(weights, gradients(u[rows], y[rows], table, weights, importance, loss, schedule))
-        if not (np.isfinite(weights.a).all() and np.isfinite(weights.v).all()):
-            return False
-        after_epoch(weights)
-    return True
+        finite = bool(np.isfinite(weights.a).all() and np.isfinite(weights.v).all())
+        yield finite
+        if not finite:
+            return
 
 
 def _weighted(weights: Weights, importance: Array) -> Array:
-    """q_m v_m, (n_components, n_outputs), float32."""
+    """Return q_m v_m, (n_components, n_outputs), float32."""
     return (importance[:, None] * weights.v).astype(np.float32)

@@ -1,9 +1,9 @@
-"""Tables 1 and 2: how the number of features needed grows as the error allowed falls.
+"""Measure Tables 1 and 2: the growth of the number of features as the error falls.
 
-On kernels of known spectrum the least width at which Lemma E.3 holds is measured over a range of lambda. Its error term
-is epsilon = 4 lambda for the squared loss and 4 sqrt(lambda) for Lipschitz losses, so one measurement serves both
-tables: the slopes of the second are twice those of the first. The logarithm of the orders comes from all d directions
-having to be met at once; it is taken out, and what is fitted is the slope of log( s / log(d / delta) ).
+The least width at which Lemma E.3 holds is measured over lambda on kernels of known spectrum. Its error term is
+epsilon = 4 lambda for the squared loss and 4 sqrt(lambda) for Lipschitz losses, so one measurement serves both tables:
+the slopes of Table 2 are twice those of Table 1. The logarithm in the orders arises because all d directions must be
+hit at once; the fit excludes it and estimates the slope of log( s / log(d / delta) ).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Spectrum:
-    """A kernel of known decay.
+    """Kernel of known decay.
 
-    ``rate`` is t of a polynomial one, ``most`` to ``least`` the lambdas to measure at,
-    and ``deepest`` the least one at which the width is computed.
+    ``rate`` is t of a polynomial decay, ``most`` to ``least`` the range of measured lambdas, and ``deepest`` the least
+    lambda at which the width is computed.
     """
 
     name: str
@@ -39,18 +39,18 @@ class Spectrum:
     deepest: float = 1e-7
 
     def lambdas(self, n_lambdas: int) -> Array:
-        """From the largest to the least, evenly in the logarithm."""
+        """Return lambdas from the largest to the least, evenly spaced in the logarithm."""
         return np.geomspace(self.most, self.least, n_lambdas)
 
 
 def spectra(n_eigenvalues: int = 1_000_000) -> list[Spectrum]:
-    """Finite rank, exponential and polynomial decay, each with features equally long: the worst case for plain."""
+    """Return finite rank, exponential and polynomial decays, each in the worst case for plain sampling."""
     listed = [
         Spectrum("rank 20", "finite rank", 1.0, worst_for_plain(finite_rank(20))),
         Spectrum("0.7^i", "exponential", 1.0, worst_for_plain(exponential(0.7, 100))),
     ]
     for t in (1.5, 2.0, 3.0):
-        mu = polynomial(t, n_eigenvalues if t < 2 else n_eigenvalues // 10)  # the tail beyond weighs nothing
+        mu = polynomial(t, n_eigenvalues if t < 2 else n_eigenvalues // 10)  # the tail beyond is negligible
         listed.append(Spectrum(f"i^-{t:g}", "polynomial", t, worst_for_plain(mu)))
     harmonic = worst_for_plain(polynomial(1.0, n_eigenvalues))
     return [*listed, Spectrum("i^-1", "polynomial", 1.0, harmonic, least=1e-4, most=1e-2, deepest=1e-5)]
@@ -58,7 +58,7 @@ def spectra(n_eigenvalues: int = 1_000_000) -> list[Spectrum]:
 
 @dataclass(frozen=True)
 class Order:
-    """Measured widths of one spectrum and scheme, and their slope beside the predicted one.
+    """Measured widths of one spectrum and scheme, with measured and predicted slope.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Order:
     slope, low, high : of log(s / log(d / delta)) in log(1 / lambda), with a 95 % interval over the replicates
     predicted : the power of 1/epsilon in Table 1
     expected : (n_lambdas,), the order of Table 1, logarithms included, without its constant
-    deep : the same slope between ten times the deepest lambda and that one, from widths computed, not drawn
+    deep : slope between ten times the deepest lambda and the deepest, from computed widths
     of_mass : slope of the theorem's mass, d or |sigma|^2 / lambda, over the same lambdas
     of_theorem : largest measured width over the theorem's 5 mass log(16 d / delta)
     """
@@ -101,7 +101,7 @@ def measure_order(
     n_replicates: int,
     rng: np.random.Generator,
 ) -> Order:
-    """Least widths over the lambdas of a spectrum, several times over."""
+    """Measure the least widths over the lambdas of a spectrum ``n_replicates`` times."""
     kernel, lams = spectrum.kernel, spectrum.lambdas(n_lambdas)
     widths = np.array(
         [[least_width(kernel, scheme, lam, delta, n_draws, rng) for lam in lams] for _ in range(n_replicates)]
@@ -144,7 +144,7 @@ def _slope(x: Array, y: Array) -> float:
 
 
 def _half_interval(slopes: Array) -> float:
-    """Half of the t interval of a mean; zero where all agree."""
+    """Return half of the t interval of a mean; zero if all values agree."""
     if slopes.size < 2:
         return float("inf")
     quantile = scipy.stats.t.ppf((1 + _CONFIDENCE) / 2, slopes.size - 1)

@@ -1,7 +1,7 @@
-"""Trials run in parallel by processes, their records appended to one file as they come.
+"""Run trials in parallel processes and append their records to one file.
 
-A record is one line of JSON. A run that was killed goes on where it stopped: trials that have a record are not run
-again. A line that was cut is dropped, the others are kept. Every process has one BLAS thread.
+A record is one line of JSON. An interrupted run resumes where it stopped: trials with a record are not run again. A
+truncated line is dropped. Every process has one BLAS thread.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from . import protocols
-from .protocols import Record, Trial
+from .trials import Record, Trial
 
 Progress = Callable[[int, int, str], None]
-"""Called with trials done, trials in all, and a line on what has just happened."""
+"""Callback with the number of finished trials, the number of all trials, and a line about the latest event."""
 
 _POLL_SECONDS = 0.5
 
@@ -32,7 +32,7 @@ def silent(done: int, total: int, line: str) -> None:
 
 
 def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress = silent) -> list[Record]:
-    """Run the trials that have no record in ``path`` yet, and return the records of all of them.
+    """Run the trials without a record in ``path`` and return the records of all of them.
 
     ``n_jobs=1`` runs in this process.
     """
@@ -45,7 +45,7 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
         progress(n_done, total, complaint)
     progress(n_done, total, f"{n_done} of {total} trials are in {path.name} already")
 
-    def tell(record: Record) -> None:
+    def report(record: Record) -> None:
         nonlocal n_done
         done[record.trial] = record
         n_done += 1
@@ -57,14 +57,14 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
             for group in groups:
                 for record in protocols.run(group):
                     append(record, path)
-                    tell(record)
+                    report(record)
     elif groups:
-        _run_in_processes(groups, path, n_jobs, tell)
+        _run_in_processes(groups, path, n_jobs, report)
     return [done[trial] for trial in wanted]
 
 
 def read_records(path: Path) -> tuple[list[Record], str]:
-    """The records of a file, and a complaint if some of its lines are no records; the file is mended then."""
+    """Read the records of a file, drop invalid lines from it, and return a complaint about them."""
     if not path.exists():
         return [], ""
     records, kept, bad = [], [], []
@@ -91,48 +91,50 @@ def append(record: Record, path: Path) -> None:
 
 
 def describe(record: Record) -> str:
-    """A record in a line."""
+    """Return a record as one line of text."""
     trial, score = record.trial, record.score
     loss = "diverged" if score.loss is None else f"loss {score.loss:.4f}"
     grid = f" {trial.basis} {trial.n_centres}" if trial.basis else ""
     return f"{trial.data} {trial.protocol}{grid} {trial.scheme} S={trial.width} seed {trial.seed}: {loss}"
 
 
-def _run_in_processes(groups: list[tuple[Trial, ...]], path: Path, n_jobs: int, tell: Callable[[Record], None]) -> None:
-    """Workers append their own records, so that none is lost with this process; it reads the file to tell of them."""
-    told = path.stat().st_size if path.exists() else 0
+def _run_in_processes(
+    groups: list[tuple[Trial, ...]], path: Path, n_jobs: int, report: Callable[[Record], None]
+) -> None:
+    """Let workers append their records, so that none is lost with this process, and report those in the file."""
+    n_read = path.stat().st_size if path.exists() else 0
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(n_jobs, mp_context=context, initializer=_begin) as pool:
         pending = {pool.submit(_work, group, path) for group in groups}
         try:
             while pending:
                 finished, pending = wait(pending, _POLL_SECONDS, FIRST_COMPLETED)
-                told = _tell_of_new(path, told, tell)
+                n_read = _report_new(path, n_read, report)
                 for future in finished:
                     future.result()
         except BrokenProcessPool as error:
             raise OSError(
-                "a worker process died, perhaps for want of memory; what was done is kept. "
-                "Run the same command again to go on, with fewer jobs if it dies again."
+                "a worker process died, perhaps for want of memory; finished trials are kept. "
+                "Run the same command again to resume, with fewer jobs if it dies again."
             ) from error
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-def _tell_of_new(path: Path, told: int, tell: Callable[[Record], None]) -> int:
-    """Read the whole lines added after ``told`` bytes; the bytes told of now."""
+def _report_new(path: Path, n_read: int, report: Callable[[Record], None]) -> int:
+    """Report complete lines after the first ``n_read`` bytes; return the number of bytes read so far."""
     if not path.exists():
-        return told
+        return n_read
     with path.open("rb") as file:
-        file.seek(told)
+        file.seek(n_read)
         whole, _, _ = file.read().rpartition(b"\n")
     for line in whole.splitlines():
-        tell(Record.from_json(json.loads(line)))
-    return told + len(whole) + 1 if whole else told
+        report(Record.from_json(json.loads(line)))
+    return n_read + len(whole) + 1 if whole else n_read
 
 
 def _begin() -> None:
-    """A worker has one BLAS thread, and ends with the process that started it, however that ended."""
+    """Give a worker one BLAS thread and end it with its parent process."""
     SingleThreadedBLAS().__enter__()
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -1,11 +1,12 @@
-"""The quadratic B-spline of the paper's experiments, as meant and as published.
+"""Quadratic B-splines of the paper's experiments, as defined and as published.
 
 A function of the grid point c lives on three cells of length h, from c - h to c + 2h, with m = c + h/2 its middle:
 
     B_c(z) = 2 / (3 h^2) * { (z - c + h)^2,   3/2 h^2 - 2 (z - m)^2,   (z - c - 2h)^2 }
 
-4/3 of the usual quadratic B-spline: continuous, non-negative, largest value one, zero outside its cells. The published
-code has h m in place of m in the middle piece, which is neither continuous nor bounded below as the grid gets finer.
+This is 4/3 of the usual quadratic B-spline: continuous, non-negative, largest value one, zero outside its cells. The
+published code uses h m instead of m in the middle piece, which is neither continuous nor bounded
+below as the grid gets finer.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ from rflaf.functions.bases import Pieces, second_difference_penalty
 
 @dataclass(frozen=True, slots=True)
 class QuadraticSpline:
-    """A `rflaf.functions.bases.Basis` of quadratic B-splines at ``n_basis`` even grid points over the interval, ends
-    included.
+    """Basis of quadratic B-splines at ``n_basis`` equidistant grid points, ends included.
 
     >>> QuadraticSpline(n_basis=5).values(0.5)
     array([0.        , 0.16666667, 1.        , 0.16666667, 0.        ])
@@ -36,7 +36,7 @@ class QuadraticSpline:
         return (self.interval[1] - self.interval[0]) / (self.n_basis - 1)
 
     def middle(self, points: Array) -> Array:
-        """Where the middle pieces of the grid ``points`` peak."""
+        """Return the peaks of the middle pieces of the grid ``points``."""
         return points + self.step / 2
 
     def values(self, z: ArrayLike) -> Array:
@@ -59,7 +59,7 @@ class QuadraticSpline:
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
         n_cells, h = self.n_basis + 2, self.step
         c = np.linspace(*self.interval, self.n_basis)
-        away = c + h / 2 - self.middle(c)  # of the peak from the middle of the cell
+        away = c + h / 2 - self.middle(c)  # from the middle of the cell to the peak
         coefficients = np.zeros((n_cells, self.n_basis, 4))
         every = np.arange(self.n_basis)
         coefficients[every, every, :3] = h**2 * np.array([1 / 4, 1, 1])
@@ -72,7 +72,7 @@ class QuadraticSpline:
 
 @dataclass(frozen=True, slots=True)
 class PublishedSpline(QuadraticSpline):
-    """The same with the middle piece as in the published code: it dips to -62, -296 and -1278 for 17, 33 and 65 points.
+    """Spline with the middle piece of the published code, which dips to -62, -296 and -1278 for 17, 33 and 65 points.
 
     >>> round(float(PublishedSpline().values(np.linspace(-2, 2.5, 10001)).min()))
     -62

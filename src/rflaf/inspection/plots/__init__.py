@@ -1,14 +1,16 @@
-"""Pictures of what was learned, as scikit-learn Displays: ``from_estimator`` computes, ``plot`` draws.
+"""Plots of fitted models as scikit-learn Displays: ``from_estimator`` computes, ``plot`` draws.
 
-Needs the extra ``plots``. Colours are the colour-blind-safe ones of Okabe and Ito. Every picture is drawn for half a
-page, on the axes given or on a figure of its own, and keeps the numbers it shows.
+Needs the extra ``plots``. Colours are the colour-blind-safe palette of Okabe and Ito. Every plot fits half a page, on
+the axes given or on its own figure, and keeps the numbers it shows.
 """
 
+from rflaf.estimators.svg import BLUE, GREEN, GREY, ORANGE, PALETTE, SKY, VERMILION
+
 from .activations import ActivationBankDisplay, ActivationDisplay
-from .columns import ColumnCurveDisplay, PartialEffectDisplay
-from .components import LeverageDisplay, SpectrumDisplay, WidthDisplay
+from .column_plots import ColumnCurveDisplay, PartialEffectDisplay
+from .component_plots import LeverageDisplay, SpectrumDisplay, WidthDisplay
 from .predictions import CalibrationDisplay, ResidualDisplay
-from .style import BLUE, GREEN, GREY, ORANGE, PALETTE, SKY, VERMILION, require_matplotlib
+from .style import require_matplotlib
 
 __all__ = [
     "BLUE",

@@ -1,4 +1,4 @@
-"""The learned activations: one shared by all components, or the bank of them."""
+"""Plots of learned activations: one shared by all components, or one per component."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array
+from rflaf.estimators.svg import BLUE, GREY
 from rflaf.inspection.effects import ComponentBank, rank_components, sample_rows
 
-from .style import BLUE, GREY, SMALL_PRINT, axes, grid_of_axes, tidy, under
+from .style import SMALL_PRINT, axes, grid_of_axes, tidy, under
 
 _PROJECTION = "projection z = w . x + b"
 
 
 @dataclass
 class ActivationDisplay:
-    """A learned shared activation with its standard error, over the density of the projections.
+    """Learned shared activation with its standard error, over the density of the projections.
 
     Attributes
     ----------
-    z, value, error : (n_points,) grid, activation and its pointwise standard error, zero where none is known
-    edges, density : histogram of the projections w_m . x + b_m of the rows given; empty where none were
+    z, value, error : (n_points,) grid, activation and its pointwise standard error, zero if unknown
+    edges, density : histogram of the projections w_m . x + b_m of the rows given; empty without rows
     ax_, figure_ : set by `plot`
     """
 
@@ -40,7 +41,7 @@ class ActivationDisplay:
         activation = estimator.activation_
         if activation.coefficients.shape[0] > 1:
             raise ValueError(
-                "ActivationDisplay draws a shared activation; this model has one a component. "
+                "ActivationDisplay draws a shared activation; this model has one per component. "
                 "Use ActivationBankDisplay.from_estimator."
             )
         low, high = activation.basis.interval
@@ -68,7 +69,7 @@ class ActivationDisplay:
 
 @dataclass
 class ActivationBankDisplay:
-    """The activations of the components that matter most, each over the density of its own projections.
+    """Activations of the most important components, each over the density of its projections.
 
     Attributes
     ----------

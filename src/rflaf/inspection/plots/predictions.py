@@ -1,4 +1,4 @@
-"""How far to trust the predictions: calibration of probabilities, residuals of a regression."""
+"""Plots of predictions: calibration of probabilities, residuals of a regression."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from sklearn.calibration import calibration_curve
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.svg import BLUE, GREY, VERMILION
 from rflaf.inspection.effects import inner_range
 
-from .style import BLUE, GREY, VERMILION, axes, legend, pair_of_axes, tidy
+from .style import axes, legend, pair_of_axes, tidy
 
 
 @dataclass
 class CalibrationDisplay:
-    """How often what is said with probability p comes true.
+    """Observed frequency of a class against its predicted probability.
 
     Attributes
     ----------
@@ -53,14 +54,14 @@ class CalibrationDisplay:
     def from_predictions(
         cls, y_true: ArrayLike, probability: ArrayLike, *, label: str = "true", n_bins: int = 10, ax: Any = None
     ) -> Self:
-        """From what was (n,), as bool or zeros and ones, and the probability (n,) said before."""
-        said = np.asarray(probability, np.float64)
-        observed, predicted = calibration_curve(np.asarray(y_true), said, n_bins=n_bins, strategy="quantile")
-        density, edges = np.histogram(said, bins=20, range=(0, 1), density=True)
+        """Draw from outcomes (n,), as bool or zeros and ones, and predicted probabilities (n,)."""
+        predictions = np.asarray(probability, np.float64)
+        observed, predicted = calibration_curve(np.asarray(y_true), predictions, n_bins=n_bins, strategy="quantile")
+        density, edges = np.histogram(predictions, bins=20, range=(0, 1), density=True)
         return cls(predicted, observed, edges, density, label).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw frequency against probability, the diagonal of perfect calibration and where the probabilities lie."""
+        """Draw frequency against probability, the diagonal, and the histogram of the probabilities."""
         ax = axes(ax, (3.6, 3.4))
         height = 0.15 * self.density / max(self.density.max(), 1e-300)
         ax.stairs(height, self.edges, fill=True, color=GREY, alpha=0.35, label="rows")
@@ -76,7 +77,7 @@ class CalibrationDisplay:
 
 @dataclass
 class ResidualDisplay:
-    """Observed against predicted, and how the residuals are distributed.
+    """Observed against predicted values, and the distribution of the residuals.
 
     Attributes
     ----------
@@ -103,7 +104,7 @@ class ResidualDisplay:
 
     @classmethod
     def from_predictions(cls, y_true: ArrayLike, y_pred: ArrayLike, *, ax: Any = None, n_shown: int = 2000) -> Self:
-        """From what was observed (n,) and predicted (n,)."""
+        """Draw from observed (n,) and predicted (n,) values."""
         observed, predicted = np.asarray(y_true, np.float64), np.asarray(y_pred, np.float64)
         residual = observed - predicted
         density, edges = np.histogram(residual, bins=40, range=inner_range(residual), density=True)
@@ -112,7 +113,7 @@ class ResidualDisplay:
         return cls(predicted[shown], observed[shown], edges, density, error).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the rows as points about the diagonal, and the residuals beside the normal law of the same spread."""
+        """Draw the rows as points about the diagonal, and the residuals with the normal density of equal spread."""
         points, residuals = pair_of_axes(ax, (1, 1))
         low = min(self.predicted.min(), self.observed.min())
         high = max(self.predicted.max(), self.observed.max())
@@ -123,7 +124,7 @@ class ResidualDisplay:
         if self.error > 0:
             z = np.linspace(self.edges[0], self.edges[-1], 200)
             normal = np.exp(-0.5 * (z / self.error) ** 2) / (self.error * np.sqrt(2 * np.pi))
-            residuals.plot(z, normal, color=VERMILION, lw=1.5, label="normal law")
+            residuals.plot(z, normal, color=VERMILION, lw=1.5, label="normal density")
             legend(residuals)
         residuals.axvline(0, color=GREY, lw=1)
         residuals.set_title(f"root mean square {self.error:.3g}", fontsize=9)

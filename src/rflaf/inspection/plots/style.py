@@ -1,20 +1,18 @@
-"""The look of every picture in one place: colours, figure sizes, axes without ornament."""
+"""Style of all matplotlib plots: figure sizes and plain axes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rflaf.errors import MissingExtraError
+from rflaf.estimators.svg import GREY
 
-BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#999999"
-SKY = "#56B4E9"
-PALETTE = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermilion": VERMILION, "sky": SKY, "grey": GREY}
 HALF_PAGE = (5.0, 3.2)
 SMALL_PRINT = 8
 
 
 def require_matplotlib() -> Any:
-    """``matplotlib.pyplot``, or an error that names the extra to install."""
+    """Return ``matplotlib.pyplot``, or raise an error that names the extra to install."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -23,13 +21,13 @@ def require_matplotlib() -> Any:
 
 
 def axes(ax: Any, size: tuple[float, float] = HALF_PAGE) -> Any:
-    """The axes given, or those of a new figure."""
+    """Return the axes given, or the axes of a new figure."""
     plt = require_matplotlib()
     return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
 
 
 def pair_of_axes(ax: Any, ratios: tuple[float, float], size: tuple[float, float] = (6.4, 3.2)) -> Any:
-    """Two axes side by side: the two given, or those of a new figure."""
+    """Return two axes side by side: the two given, or those of a new figure."""
     plt = require_matplotlib()
     if ax is not None:
         first, second = ax
@@ -38,18 +36,18 @@ def pair_of_axes(ax: Any, ratios: tuple[float, float], size: tuple[float, float]
 
 
 def tidy(ax: Any, **labels: Any) -> None:
-    """Labels, and no box around the picture."""
+    """Set labels and remove the box around the plot."""
     ax.set(**labels)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def legend(ax: Any, **where: Any) -> None:
-    """A legend in small print, without a frame."""
+    """Add a legend in small print, without a frame."""
     ax.legend(frameon=False, fontsize=SMALL_PRINT, **where)
 
 
 def plain_log(axis: Any) -> None:
-    """Ticks at 1, 2 and 5 times the powers of ten, written out."""
+    """Set ticks at 1, 2 and 5 times the powers of ten, in plain numbers."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -58,7 +56,7 @@ def plain_log(axis: Any) -> None:
 
 
 def grid_of_axes(n_panels: int, n_columns: int, panel: tuple[float, float], **shared: Any) -> tuple[Any, Any]:
-    """A figure of ``n_panels`` small axes (n_rows, n_columns), those left over hidden."""
+    """Return a figure with ``n_panels`` small axes (n_rows, n_columns); surplus axes are hidden."""
     n_columns = min(n_columns, n_panels)
     n_rows = -(-n_panels // n_columns)
     figure, panels = require_matplotlib().subplots(
@@ -71,7 +69,7 @@ def grid_of_axes(n_panels: int, n_columns: int, panel: tuple[float, float], **sh
 
 
 def under(ax: Any, edges: Any, density: Any, low: float, high: float, label: str | None = None) -> None:
-    """A histogram in grey under a curve that runs between ``low`` and ``high``."""
+    """Draw a grey histogram below a curve that runs between ``low`` and ``high``."""
     reach = (high - low) or 1.0
     base, tallest = low - 0.3 * reach, max(float(density.max()), 1e-300)
     ax.stairs(

@@ -1,8 +1,8 @@
-"""One self-contained page about a fitted model on some data.
+"""One self-contained HTML page about a fitted model on some data.
 
-What the model is, how good beside the usual models, how fast, what it learned, which columns matter, how wide it has to
-be, where it errs and what is odd about the data. The page is a single file that fetches nothing; its charts are drawn
-here as SVG, and a small script lets one read values off them.
+The page compares the model with common baselines and shows its errors, columns, activations, width and speed, and
+problems of the data. It is a single file that fetches nothing; its charts are SVG, and a small script shows their
+values.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rflaf import __version__
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.rows.files.outputs import check_output, replacing
 
-from .evidence import Evidence, gather
-from .markup import count_of
+from .findings import Findings, gather
 from .model_facts import rung
 from .page import compose
 from .scores import tiles, verdict
 from .sections import write_sections
 from .subject import subject_of
+from .wording import count_of
 
 __all__ = ["render_report", "write_report"]
 
@@ -35,27 +35,17 @@ def write_report(
     X: Any,
     y: ArrayLike,
     path: str | os.PathLike[str],
-    *,
-    train: tuple[Any, ArrayLike] | None = None,
-    feature_names: Sequence[str] | None = None,
-    title: str | None = None,
-    plan: WidthPlan | None = None,
-    facts: Mapping[str, str] | None = None,
+    **options: Any,
 ) -> Path:
-    """Write a report about ``model`` on rows ``X`` with targets ``y`` to one HTML file, whole or not at all.
+    """Write a report about ``model`` on rows ``X`` with targets ``y`` to one HTML file, atomically.
 
     Parameters
     ----------
     model : a fitted estimator, a pipeline that ends in one, an object with ``encoding`` and ``estimator``, or a
         `RandomFeatureModel`
-    X, y : rows as the model takes them, best ones it was not fitted on, and their targets
-    path : where to write; its folder must exist
-    train : rows and targets to fit the usual models on that the model is compared with; without them they are
-        fitted in turn on four fifths of the rows given
-    feature_names : names of the columns, where the model knows none
-    title : of the page
-    plan : what `rflaf.plan` says of the width, if that is known already
-    facts : more to be said of the model, by name: where it comes from, when it was fitted
+    X, y : rows as the model takes them, preferably not among the fitted rows, and their targets
+    path : file to write, in an existing folder
+    **options : ``train``, ``feature_names``, ``title``, ``plan`` and ``facts`` of `render_report`
 
     Returns
     -------
@@ -63,7 +53,7 @@ def write_report(
     """
     target = Path(path)
     check_output(target)
-    page = render_report(model, X, y, train=train, feature_names=feature_names, title=title, plan=plan, facts=facts)
+    page = render_report(model, X, y, **options)
     with replacing(target) as part:
         part.write_text(page, encoding="utf-8")
     return target
@@ -80,18 +70,28 @@ def render_report(
     plan: WidthPlan | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> str:
-    """The page of `write_report` as text."""
-    evidence = gather(subject_of(model, feature_names), X, y, train, plan, facts or {})
-    lead = f"{rung(evidence.subject)} {verdict(evidence)}"
-    return compose(title or _title(evidence), lead, _origin(evidence), tiles(evidence), write_sections(evidence))
+    """Return the page of `write_report` as text.
+
+    Parameters
+    ----------
+    model, X, y : as in `write_report`
+    train : rows and targets to fit the baselines on; without them the baselines are cross-validated on ``X``
+    feature_names : names of the columns, if the model has none
+    title : title of the page
+    plan : the result of `rflaf.plan`, if already computed
+    facts : further facts about the model by name, such as its origin or the time of the fit
+    """
+    findings = gather(subject_of(model, feature_names), X, y, train, plan, facts or {})
+    lead = f"{rung(findings.subject)} {verdict(findings)}"
+    return compose(title or _title(findings), lead, _origin(findings), tiles(findings), write_sections(findings))
 
 
-def _title(evidence: Evidence) -> str:
-    if evidence.subject.target is not None:
-        return f"A model of {evidence.subject.target}"
-    return "A regression model" if evidence.classes is None else f"A model of {len(evidence.classes)} classes"
+def _title(findings: Findings) -> str:
+    if findings.subject.target is not None:
+        return f"A model of {findings.subject.target}"
+    return "A regression model" if findings.classes is None else f"A model of {len(findings.classes)} classes"
 
 
-def _origin(evidence: Evidence) -> str:
+def _origin(findings: Findings) -> str:
     now = datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC")
-    return f"rflaf {__version__} · {count_of(evidence.n_rows, 'row')} · {now}"
+    return f"rflaf {__version__} · {count_of(findings.n_rows, 'row')} · {now}"

@@ -1,4 +1,4 @@
-"""What is odd about the data: columns that say nothing, say the same, or say too much."""
+"""Checks of the data: constant, duplicated, leaking and numbering columns, missing values, few rows."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from rflaf.errors import Array
 
-from .markup import count_of
+from .wording import count_of
 
 _FEW_ROWS = 200
-_LEAK = 0.99  # of the variance, or of the rows of every class, by one column alone
+_LEAK = 0.99  # share of the variance, or of every class, that one column alone explains
 _SAME_ORDER = 0.998  # correlation of ranks
 _LEAK_ROWS, _LEAK_COLUMNS = 2000, 200
 _RARE = 0.05
-_REPEAT_ROWS = 20_000  # that are compared with one another
+_REPEAT_ROWS = 20_000  # rows compared with one another
 
 
 @dataclass(frozen=True, slots=True)
 class Oddity:
-    """Something to look at: ``level`` is "serious" or "note", ``columns`` are those concerned."""
+    """One problem of the data: ``level`` is "serious" or "note", ``columns`` are the columns concerned."""
 
     level: str
     title: str
@@ -36,7 +36,7 @@ class Oddity:
 def check_data(
     columns: Mapping[str, Array], y: Array, classification: bool, missing: Sequence[str] = ()
 ) -> list[Oddity]:
-    """Everything odd about the columns and targets given, serious things first; ``missing`` texts stand for nothing."""
+    """Return the problems of columns and targets, serious ones first; ``missing`` texts mark missing values."""
     coded = {name: as_codes(column, missing) for name, column in columns.items()}
     found = [
         *_leaking(coded, y, classification),
@@ -51,7 +51,7 @@ def check_data(
 
 
 def as_codes(column: Array, missing: Sequence[str] = ()) -> Array:
-    """A column as floats, NaN where a value is missing; what is not a number is numbered in sorted order.
+    """Return a column as floats, NaN for missing values; texts become their index in sorted order.
 
     >>> as_codes(np.array(["b", None, "a", "b"], dtype=object))
     array([ 1., nan,  0.,  1.])
@@ -80,9 +80,9 @@ def _constant(columns: Mapping[str, Array]) -> list[Oddity]:
     answer = []
     if empty:
         title = f"{count_of(len(empty), 'column')} without any value"
-        answer.append(Oddity("serious", title, "Drop it, or find where its values went.", empty))
+        answer.append(Oddity("serious", title, "Drop it, or find its values.", empty))
     if constant:
-        answer.append(Oddity("note", count_of(len(constant), "constant column"), "It says nothing: drop it.", constant))
+        answer.append(Oddity("note", count_of(len(constant), "constant column"), "Drop it.", constant))
     return answer
 
 
@@ -92,7 +92,7 @@ def _duplicated(columns: Mapping[str, Array]) -> list[Oddity]:
         if x.size and not np.all(np.isnan(x)) and np.nanmin(x) < np.nanmax(x):
             seen.setdefault((x + 0.0).tobytes(), []).append(name)
     groups = [names for names in seen.values() if len(names) > 1]
-    return [Oddity("note", f"{len(names)} columns are the same", "Keep one of them.", tuple(names)) for names in groups]
+    return [Oddity("note", f"{len(names)} identical columns", "Keep one of them.", tuple(names)) for names in groups]
 
 
 def _missing(columns: Mapping[str, Array]) -> list[Oddity]:
@@ -103,12 +103,12 @@ def _missing(columns: Mapping[str, Array]) -> list[Oddity]:
     worst = max(some, key=lambda name: some[name])
     level = "serious" if some[worst] > 0.5 else "note"
     title = f"{count_of(len(some), 'column has', 'columns have')} missing values, up to {some[worst]:.1%}"
-    advice = "See that they are missing for the same reason when the model is used."
+    advice = "Check that they are missing for the same reason when the model is used."
     return [Oddity(level, title, advice, tuple(sorted(some, key=lambda name: -some[name])))]
 
 
 def _numbered(columns: Mapping[str, Array]) -> list[Oddity]:
-    """Columns that only number the rows: every value differs from the next by the same."""
+    """Find columns that only number the rows, with equal steps between all values."""
     answer = []
     for name, x in columns.items():
         steps = np.diff(x)
@@ -129,7 +129,7 @@ def _repeated_rows(columns: Mapping[str, Array], y: Array) -> list[Oddity]:
         return []
     among = "" if y.shape[0] <= _REPEAT_ROWS else f" among the first {_REPEAT_ROWS:,}"
     title = f"{count_of(n_repeated, 'row repeats', 'rows repeat')} another{among}"
-    return [Oddity("note", title, "If such rows are also among those fitted, the scores flatter the model.")]
+    return [Oddity("note", title, "If such rows are also among the fitted ones, the scores are optimistic.")]
 
 
 def _few(y: Array, classification: bool) -> list[Oddity]:
@@ -141,12 +141,12 @@ def _few(y: Array, classification: bool) -> list[Oddity]:
         rarest = int(np.argmin(counts))
         if counts[rarest] < _RARE * y.shape[0]:
             title = f"Class {str(classes[rarest])!r} is rare: {count_of(int(counts[rarest]), 'row')}"
-            answer.append(Oddity("note", title, "Accuracy says little about it."))
+            answer.append(Oddity("note", title, "Accuracy hardly reflects it."))
     return answer
 
 
 def _leaking(columns: Mapping[str, Array], y: Array, classification: bool) -> list[Oddity]:
-    """Columns that alone foretell y: in its very order, or through a tree on rows the tree has not seen."""
+    """Find columns that alone predict y, by equal order or by a tree on held-out rows."""
     if y.ndim > 1 or y.shape[0] < 30:
         return []
     index = np.linspace(0, y.shape[0] - 1, min(_LEAK_ROWS, y.shape[0])).astype(np.intp)
@@ -154,14 +154,14 @@ def _leaking(columns: Mapping[str, Array], y: Array, classification: bool) -> li
     names = [
         name
         for name, x in list(columns.items())[:_LEAK_COLUMNS]
-        if _foretells(np.nan_to_num(x[index], nan=-1e30)[:, None], target, classification)
+        if _predicts(np.nan_to_num(x[index], nan=-1e30)[:, None], target, classification)
     ]
-    title = "{!r} alone foretells the target"
-    advice = "Is it known before the target is? If it is made from the target, drop it and fit again."
+    title = "{!r} alone predicts the target"
+    advice = "Is it known before the target? If it derives from the target, drop it and fit again."
     return [Oddity("serious", title.format(name), advice, (name,)) for name in names]
 
 
-def _foretells(x: Array, y: Array, classification: bool) -> bool:
+def _predicts(x: Array, y: Array, classification: bool) -> bool:
     if x.min() == x.max() or np.all(y == y[0]):
         return False
     if not classification:

@@ -1,4 +1,4 @@
-"""Where the model errs: residuals of a regression, confusion and calibration of a classification."""
+"""Errors of the model: residuals of a regression, confusion and calibration of a classification."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ import numpy as np
 from sklearn.calibration import calibration_curve
 
 from rflaf.errors import Array
+from rflaf.estimators.svg import Markup, element
 from rflaf.inspection.effects import inner_range
 
 from .charts import Line, Points, Rule, Steps, Under, chart, legend
-from .evidence import Evidence
-from .markup import Markup, count_of, element, figure_of
+from .findings import Findings
 from .pieces import Section, card, grid, scrolling
+from .wording import count_of, figure_of
 
 _POINTS = 700
-_CLASSES = 12  # of the confusion table
+_CLASSES = 12  # most classes of the confusion table
 
 
-def regression_section(evidence: Evidence) -> Section:
-    """Observed against predicted, and the residuals."""
-    observed, predicted = evidence.target[:, 0], evidence.answers[:, 0].astype(np.float64)
+def regression_section(findings: Findings) -> Section:
+    """Show observed against predicted values, and the residuals."""
+    observed, predicted = findings.target[:, 0], findings.answers[:, 0].astype(np.float64)
     residual = observed - predicted
     shown = np.linspace(0, observed.size - 1, min(_POINTS, observed.size)).astype(np.intp)
     low, high = float(min(observed.min(), predicted.min())), float(max(observed.max(), predicted.max()))
@@ -35,55 +36,55 @@ def regression_section(evidence: Evidence) -> Section:
     density = np.histogram(residual, edges)[0] / residual.size
     histogram = chart(
         [Steps("share of rows", edges, density), Rule((0.0, 0.0), (0.0, float(density.max())))],
-        about="How the residuals are distributed.",
+        about="Distribution of the residuals.",
         x_label="observed - predicted",
         y_label="share of rows",
         y_from_zero=True,
     )
     within = float(np.quantile(np.abs(residual), 0.9))
     half = float(np.median(np.abs(residual)))
-    lead = f"Nine rows in ten are within {figure_of(within)} of the truth, half within {figure_of(half)}."
+    lead = f"Nine predictions in ten are within {figure_of(within)} of the target, half within {figure_of(half)}."
     bias = float(residual.mean())
     note = f"Mean residual {figure_of(bias)}, largest {figure_of(float(np.abs(residual).max()))}."
-    which = "" if evidence.target.shape[1] == 1 else " Shown for the first output."
+    which = "" if findings.target.shape[1] == 1 else " Shown for the first output."
     body = grid(
         [
             card("Observed against predicted", points, f"{count_of(shown.size, 'row')}.{which}"),
             card("Residuals", histogram, note),
         ]
     )
-    return Section("errors", "Where it errs", lead, body)
+    return Section("errors", "Errors", lead, body)
 
 
-def classification_section(evidence: Evidence) -> Section:
-    """The confusion table, and how far probabilities can be trusted."""
-    classes = evidence.classes or ()
-    guess = np.argmax(evidence.answers, axis=1)
+def classification_section(findings: Findings) -> Section:
+    """Show the confusion table and the calibration of probabilities."""
+    classes = findings.classes or ()
+    guess = np.argmax(findings.answers, axis=1)
     n_classes = len(classes)
-    counts = np.bincount(evidence.target * n_classes + guess, minlength=n_classes**2).reshape(n_classes, n_classes)
+    counts = np.bincount(findings.target * n_classes + guess, minlength=n_classes**2).reshape(n_classes, n_classes)
     often = np.argsort(-counts.sum(axis=1), kind="stable")[:_CLASSES]
     often = np.sort(often)
     cards = [
         card(
-            "What is, and what it is taken for",
+            "Confusion table",
             confusion_table(counts[np.ix_(often, often)], [classes[i] for i in often]),
-            "A row for each class that is, a column for each it is taken for."
+            "One row per true class, one column per predicted class."
             + ("" if n_classes <= _CLASSES else f" The {_CLASSES} most frequent of {n_classes} classes."),
         )
     ]
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     worst = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
-    lead = f"{figure_of(100 * float(np.trace(counts) / counts.sum()))} rows in a hundred are put in their class."
+    lead = f"{figure_of(100 * float(np.trace(counts) / counts.sum()))} rows in a hundred are classified correctly."
     if wrong.any():
-        lead += f" The most frequent mistake: {classes[worst[0]]!r} taken for {classes[worst[1]]!r}."
-    if evidence.gives_probabilities:
-        cards.append(_calibration_card(evidence))
-    return Section("errors", "Where it errs", lead, grid(cards))
+        lead += f" The most frequent mistake: {classes[worst[0]]!r} predicted as {classes[worst[1]]!r}."
+    if findings.gives_probabilities:
+        cards.append(_calibration_card(findings))
+    return Section("errors", "Errors", lead, grid(cards))
 
 
 def confusion_table(counts: Array, names: Sequence[str]) -> Markup:
-    """Counts (n, n) as a table whose cells are tinted by their share of the row."""
+    """Return counts (n, n) as a table whose cells are tinted by their share of the row."""
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     head = element("tr", element("td"), *[element("th", name, scope="col") for name in names])
     rows = [
@@ -101,23 +102,23 @@ def confusion_table(counts: Array, names: Sequence[str]) -> Markup:
     return scrolling(table, "Confusion table")
 
 
-def _calibration_card(evidence: Evidence) -> Markup:
-    classes = evidence.classes or ()
+def _calibration_card(findings: Findings) -> Markup:
+    classes = findings.classes or ()
     number = 1 if len(classes) == 2 else 0
-    p, true = evidence.answers[:, number], evidence.target == number
+    p, true = findings.answers[:, number], findings.target == number
     observed, predicted = calibration_curve(true, np.clip(p, 0, 1), n_bins=10, strategy="quantile")
     density, edges = np.histogram(p, bins=20, range=(0, 1))
     picture = chart(
         [
             Under(edges, density),
             Rule((0.0, 0.0), (1.0, 1.0)),
-            Line("came true", predicted, observed, dots=True),
+            Line("frequency", predicted, observed, dots=True),
         ],
-        about=f"How often class {classes[number]} came true against the probability given to it.",
-        x_label=evidence.predicted,
-        y_label="how often it came true",
+        about=f"Frequency of class {classes[number]} against its predicted probability.",
+        x_label=findings.predicted,
+        y_label="observed frequency",
     )
     gap = float(np.mean(np.abs(observed - predicted)))
-    note = f"On the dashed line probabilities are exact. Mean distance from it: {figure_of(gap, 2)}."
-    marks = legend(("model", "groups of equally many rows"), ("under", "where the rows lie"))
-    return card("How far to trust a probability", picture, note, marks)
+    note = f"Probabilities on the dashed line are exact. Mean distance from it: {figure_of(gap, 2)}."
+    marks = legend(("model", "groups of equally many rows"), ("under", "distribution of the rows"))
+    return card("Calibration", picture, note, marks)

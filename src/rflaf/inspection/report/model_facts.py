@@ -1,4 +1,4 @@
-"""How fast the model is, and what it is made of."""
+"""Sections on the speed and the parts of the model."""
 
 from __future__ import annotations
 
@@ -8,37 +8,38 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import StopReason
+from rflaf.estimators.svg import element, join
 
-from .evidence import Evidence
-from .markup import count_of, element, figure_of, join, roughly
+from .findings import Findings
 from .pieces import Section, Tile, card, facts_table, grid, tile_list
 from .subject import Subject
+from .wording import count_of, figure_of, roughly
 
 _BASES = {"BSplineBasis": "cubic B-splines", "RBFBasis": "Gaussian bumps"}
 
 
-def speed_section(evidence: Evidence) -> Section:
-    """Microseconds a row, measured while the report was written."""
-    speed = evidence.speed
+def speed_section(findings: Findings) -> Section:
+    """Show microseconds per row, measured while the report is written."""
+    speed = findings.speed
     found = [
-        Tile("in a batch", f"{figure_of(speed.in_batch, 2)} µs", f"a row, {speed.batch:,} rows, one thread"),
+        Tile("in a batch", f"{figure_of(speed.in_batch, 2)} µs", f"per row, {speed.batch:,} rows, one thread"),
         Tile("one row", f"{figure_of(speed.alone, 2)} µs", "model_.decision, from Python"),
     ]
     if speed.through_estimator is not None:
         found.append(
             Tile("through scikit-learn", f"{figure_of(speed.through_estimator, 2)} µs", "one row, with its checks")
         )
-    lead = f"{roughly(1e6 / speed.in_batch).capitalize()} rows a second on one thread of this machine, measured."
-    return Section("speed", "How fast it is", lead, tile_list(found))
+    lead = f"{roughly(1e6 / speed.in_batch).capitalize()} rows per second on one thread of this machine."
+    return Section("speed", "Speed", lead, tile_list(found))
 
 
-def model_section(evidence: Evidence) -> Section:
-    """What the model is made of, how it was fitted and what was asked for."""
-    subject = evidence.subject
-    facts = {**describe(subject), **evidence.facts}
-    cards = [card("What it is", facts_table(facts))]
+def model_section(findings: Findings) -> Section:
+    """Show the parts of the model, its fit and its parameters."""
+    subject = findings.subject
+    facts = {**describe(subject), **findings.facts}
+    cards = [card("Facts", facts_table(facts))]
     if subject.estimator is not None:
-        asked = {name: _said(value) for name, value in subject.estimator.get_params(deep=False).items()}
+        asked = {name: _shorten(value) for name, value in subject.estimator.get_params(deep=False).items()}
         details = element("details", element("summary", "All parameters"), facts_table(asked))
         trials = getattr(subject.estimator, "trials_", ())
         tried = None
@@ -47,14 +48,14 @@ def model_section(evidence: Evidence) -> Section:
                 element("li", element("b", figure_of(trial.error)), f" {_recipe(trial.recipe)}") for trial in trials
             ]
             tried = element(
-                "details", element("summary", f"{len(trials)} recipes tried on rows held out"), element("ol", *lines)
+                "details", element("summary", f"{len(trials)} recipes tried on held-out rows"), element("ol", *lines)
             )
-        cards.append(card("What was asked for", join([facts_table(_changed(subject.estimator)), details, tried])))
-    return Section("model", "What it is", rung(subject), grid(cards))
+        cards.append(card("Parameters", join([facts_table(_changed(subject.estimator)), details, tried])))
+    return Section("model", "The model", rung(subject), grid(cards))
 
 
 def describe(subject: Subject) -> dict[str, str]:
-    """The facts of a model, by name."""
+    """Return facts about the model by name."""
     model, estimator = subject.model, subject.estimator
     plain = model.describe()
     shared = plain["activations"] == 1
@@ -65,9 +66,9 @@ def describe(subject: Subject) -> dict[str, str]:
         "columns": f"{plain['n_features']:,}",
         "components": f"{plain['n_components']:,}",
         "outputs": f"{plain['n_outputs']:,}",
-        "activations": "one for all components" if shared else "one a component",
+        "activations": "one for all components" if shared else "one per component",
         "basis": f"{plain['n_basis']} {basis} from {figure_of(low)} to {figure_of(high)}",
-        "columns that bend": f"{plain['curved_columns']:,}",
+        "curved columns": f"{plain['curved_columns']:,}",
         "numbers in the model": f"{n_parameters(subject):,}",
     }
     if estimator is not None:
@@ -80,28 +81,28 @@ def describe(subject: Subject) -> dict[str, str]:
 
 
 def rung(subject: Subject) -> str:
-    """Which of the package's models it is, in a sentence."""
+    """Return a sentence on the kind of model."""
     estimator, model = subject.estimator, subject.model
     width = count_of(model.n_components, "component")
     if estimator is None:
         return f"A model of {width}, without the estimator that fitted it."
     if estimator.stop_reason_ is StopReason.TRAINED:
-        bent = "" if model.curves is None else ", column curves"
-        return f"Refined: directions{bent} and activations of {width} trained together."
+        curves = "" if model.curves is None else ", column curves"
+        return f"Refined: directions{curves} and activations of {width} trained together."
     if estimator.leverage_ is not None:
-        return f"The paper's Algorithm 1: {width} drawn from a pool by their leverage scores; its theory applies."
+        return f"Algorithm 1 of the paper: {width} drawn from a pool by leverage scores."
     if estimator.selection_ is not None:
         return f"Convex: {width} chosen greedily from a pool of random directions."
     single = int(np.sum(np.count_nonzero(model.directions.W, axis=0) <= 1)) if model.n_features > 1 else 0
     if single == model.n_components:
         return f"A sum of functions of single columns: {width}."
     if single:
-        return f"Functions of single columns and random directions besides: {width}."
+        return f"Functions of single columns, and random directions: {width}."
     return f"Random directions, drawn plainly: {width}."
 
 
 def n_parameters(subject: Subject) -> int:
-    """How many numbers a prediction depends on."""
+    """Return the number of values that a prediction depends on."""
     model = subject.model
     curves = 0 if model.curves is None else model.curves.values.size
     parts = model.directions.W, model.directions.offset, model.activation.coefficients, model.v, model.intercept
@@ -109,10 +110,10 @@ def n_parameters(subject: Subject) -> int:
 
 
 def _changed(estimator: Any) -> dict[str, str]:
-    """Parameters that are not at their defaults."""
+    """Return the parameters that differ from their defaults."""
     plain = type(estimator)().get_params(deep=False)
     asked = {
-        name: _said(value)
+        name: _shorten(value)
         for name, value in estimator.get_params(deep=False).items()
         if not (value is plain[name] or repr(value) == repr(plain[name]))
     }
@@ -120,9 +121,9 @@ def _changed(estimator: Any) -> dict[str, str]:
 
 
 def _recipe(recipe: Any) -> str:
-    """What was tried, as words and numbers."""
+    """Format a recipe."""
     return ", ".join(f"{field.name} {figure_of(getattr(recipe, field.name))}" for field in fields(recipe))
 
 
-def _said(value: Any) -> str:
+def _shorten(value: Any) -> str:
     return repr(value) if len(repr(value)) < 60 else f"{repr(value)[:57]}..."

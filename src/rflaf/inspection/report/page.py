@@ -1,7 +1,6 @@
-"""The page: a template, a style sheet and a script that lie beside this file, put together into one text.
+"""The page: template, style sheet and script beside this file, composed into one text.
 
-Nothing is fetched: the page carries a policy under which a browser would refuse to, and only the script whose digest
-stands in it may run.
+The content security policy of the page forbids all requests, and all scripts but the one with its digest.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ from collections.abc import Sequence
 from importlib import resources
 from string import Template
 
-from rflaf.inspection.plots import PALETTE
+from rflaf.estimators.svg import PALETTE, Markup, element, join
 
-from .markup import Markup, element, join
 from .pieces import Section, Tile, tile_list
 
 
 def compose(title: str, lead: str, origin: str, numbers: Sequence[Tile], sections: Sequence[Section]) -> str:
-    """The whole page as text."""
+    """Return the whole page as text."""
     script, style = _read("script.js"), _read("style.css")
     links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     colours = "".join(f"--{name}:{colour};" for name, colour in PALETTE.items())

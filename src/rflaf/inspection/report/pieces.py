@@ -1,4 +1,4 @@
-"""The pieces a page is put together from: sections, cards, bars, tables, numbers side by side."""
+"""Pieces of the page: sections, cards, bars, tables, tiles."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .markup import Markup, element
+from rflaf.estimators.svg import Markup, element
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page: its anchor, its title, a sentence that says it all, and the rest."""
+    """Part of the page: anchor, title, one sentence with the result, and the body."""
 
     anchor: str
     title: str
@@ -22,7 +22,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One number at the top of the page."""
+    """Number with a label and a note."""
 
     label: str
     value: str
@@ -30,18 +30,18 @@ class Tile:
 
 
 def card(title: str, content: Markup, note: str | None = None, marks: Markup | None = None) -> Markup:
-    """A framed part of a section, with a title above and a note below."""
-    said = element("p", note, class_="note") if note else None
-    return element("section", element("h3", title), content, marks, said, class_="card")
+    """Return a framed part of a section, with a title above and a note below."""
+    below = element("p", note, class_="note") if note else None
+    return element("section", element("h3", title), content, marks, below, class_="card")
 
 
 def bar_list(bars: Sequence[tuple[str, float, str, bool]], about: str) -> Markup:
-    """Bars as a list: name, length as a share of the longest, what is written behind it, whether it stands out."""
+    """Return bars as a list: name, length as a share of the longest, value in words, whether highlighted."""
     return element("ol", *[_bar(*bar) for bar in bars], class_="bars", aria_label=about)
 
 
 def place_list(places: Sequence[tuple[str, float, str]], about: str) -> Markup:
-    """Dots on lines as a list: name, place between 0 and 1, what is written behind it. For values without a zero."""
+    """Return dots on lines, for values without a natural zero: name, place between 0 and 1, value in words."""
     return element("ol", *[_bar(*place, False) for place in places], class_="bars places", aria_label=about)
 
 
@@ -57,22 +57,22 @@ def _bar(name: str, length: float, words: str, ours: bool) -> Markup:
 
 
 def grid(cards: Sequence[Markup | None], narrow: bool = False) -> Markup:
-    """Cards side by side, two or, if ``narrow``, three where there is room."""
+    """Return cards side by side: two per line, or three if ``narrow``."""
     return element("div", *cards, class_="grid three" if narrow else "grid")
 
 
 def scrolling(table: Markup, about: str) -> Markup:
-    """A table that scrolls within its card where it is too wide, by keyboard too."""
+    """Return a table that scrolls within its card, also by keyboard."""
     return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=about)
 
 
 def facts_table(facts: dict[str, str]) -> Markup:
-    """Names and values, one pair a line."""
+    """Return names and values, one pair per line."""
     return element("dl", *[element("div", element("dt", name), element("dd", value)) for name, value in facts.items()])
 
 
 def tile_list(found: Sequence[Tile]) -> Markup:
-    """Numbers side by side."""
+    """Return tiles side by side."""
     return element(
         "ul",
         *[
@@ -84,5 +84,5 @@ def tile_list(found: Sequence[Tile]) -> Markup:
 
 
 def toggle(name: str, words: str, pressed: bool = False) -> Markup:
-    """A button that is on or off."""
+    """Return a button that is on or off."""
     return element("button", words, type="button", data_toggle=name, aria_pressed="true" if pressed else "false")

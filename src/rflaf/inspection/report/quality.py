@@ -1,4 +1,4 @@
-"""How good the model is, beside models anyone would try first."""
+"""Comparison of the model with common baselines."""
 
 from __future__ import annotations
 
@@ -13,34 +13,23 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rflaf.errors import Array
+from rflaf.estimators.metrics import Score
 
 from .speed import cost_in_batch
 
 _FOLDS = 5
 _MOST_ROWS = 10_000
 _MOST_WEIGHTS = 600
-_LEAST_PROBABILITY = 1e-15
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One number about predictions; ``lower`` tells whether lower is better, ``shown`` how to write it."""
-
-    name: str
-    value: float
-    lower: bool
-    shown: str = "figure"
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A model, its scores, the first of which decides, and what a row costs it, in microseconds."""
+    """A model, its scores, of which the first decides, and its microseconds per row."""
 
     name: str
     scores: tuple[Score, ...]
@@ -48,46 +37,8 @@ class Rival:
     ours: bool = False
 
 
-def regression_scores(y: Array, predicted: Array) -> tuple[Score, ...]:
-    """Root mean square and mean absolute error, and the share of the variance explained; means over outputs."""
-    off, centred = y - predicted, y - y.mean(axis=0)
-    square, variance = np.mean(off**2, axis=0), np.mean(centred**2, axis=0)
-    explained = np.mean(1 - np.divide(square, variance, out=np.full_like(square, np.nan), where=variance > 0))
-    return (
-        Score("root mean square error", float(np.mean(np.sqrt(square))), True),
-        Score("mean absolute error", float(np.mean(np.abs(off))), True),
-        Score("variance explained", float(explained), False, "share"),
-    )
-
-
-def classification_scores(code: Array, probability: Array) -> tuple[Score, ...]:
-    """Log-loss, accuracy and, where every class occurs, the area under the ROC curve.
-
-    ``code`` (n,) are numbers of classes, ``probability`` (n, n_classes).
-    """
-    said = np.maximum(probability[np.arange(code.size), code], _LEAST_PROBABILITY)
-    scores = [
-        Score("log-loss", float(-np.mean(np.log(said))), True),
-        Score("accuracy", float(np.mean(np.argmax(probability, axis=1) == code)), False, "share"),
-    ]
-    n_classes = probability.shape[1]
-    if np.unique(code).size == n_classes:
-        if n_classes == 2:
-            area = roc_auc_score(code, probability[:, 1])
-        else:
-            rows = probability / probability.sum(axis=1, keepdims=True)
-            area = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
-        scores.append(Score("area under the ROC curve", float(area), False))
-    return tuple(scores)
-
-
-def label_scores(code: Array, votes: Array) -> tuple[Score, ...]:
-    """The accuracy, of a classifier without probabilities: ``votes`` (n, n_classes), the largest counts."""
-    return (Score("accuracy", float(np.mean(code == np.argmax(votes, axis=1))), False, "share"),)
-
-
 def usual_models(n_classes: int | None, n_features: int, width: int) -> dict[str, Any]:
-    """What anyone would try first, unfitted: a constant, a linear model, random Fourier features, boosted trees."""
+    """Return unfitted baselines: a constant, a linear model, random Fourier features, boosted trees."""
     fourier = f"random Fourier features, {width}"
     sampler = RBFSampler(gamma="scale", n_components=width, random_state=0)
     penalties = np.logspace(-3, 4, 15)
@@ -108,7 +59,7 @@ def usual_models(n_classes: int | None, n_features: int, width: int) -> dict[str
 
 
 def _logistic(n_weights: int) -> Any:
-    """By Newton's method unless its matrix of second derivatives is large."""
+    """Return a logistic regression, by Newton's method unless its Hessian is large."""
     return LogisticRegression(solver="newton-cholesky" if n_weights <= _MOST_WEIGHTS else "lbfgs", max_iter=1000)
 
 
@@ -123,7 +74,7 @@ def _lightgbm(classification: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The usual models' scores, and in words how they came about."""
+    """Scores of the baselines, and a sentence on how they were computed."""
 
     rivals: tuple[Rival, ...]
     how: str
@@ -135,9 +86,9 @@ Scoring = Callable[[Array, Array], tuple[Score, ...]]
 def compare(
     X: Array, target: Array, train: tuple[Array, Array] | None, n_classes: int | None, width: int, score: Scoring
 ) -> Comparison:
-    """Fit the usual models on ``train``, or else, in turn, on four fifths of the rows given, and ``score`` them.
+    """Fit the baselines on ``train``, or by five-fold cross-validation on the rows given, and ``score`` them.
 
-    ``target`` are numbers (n, n_outputs), or, of a classification, numbers of classes (n,).
+    ``target`` holds numbers (n, n_outputs) or class indices (n,).
     """
     index = _spread(X.shape[0])
     X, target = X[index], target[index]
@@ -155,18 +106,17 @@ def compare(
 def _how(n_used: int, train: tuple[Array, Array] | None) -> str:
     if train is None:
         return (
-            f"The usual models were fitted on four fifths of {n_used:,} rows of this data and scored on the last "
-            "fifth, five times in turn. The model itself was not fitted again: if it was fitted on these very rows, "
-            "its scores flatter it."
+            f"The baselines were scored by five-fold cross-validation on {n_used:,} rows of this data. "
+            "The model itself was not fitted again: if it was fitted on these rows, its scores are optimistic."
         )
     n_train = _spread(train[0].shape[0]).size
-    return f"The usual models were fitted on {n_train:,} training rows and scored on {n_used:,} rows of this data."
+    return f"The baselines were fitted on {n_train:,} training rows and scored on {n_used:,} rows of this data."
 
 
 def _answers(
     model: Any, X: Array, target: Array, train: tuple[Array, Array] | None, n_classes: int | None
 ) -> tuple[Array, Any]:
-    """Predictions for every row, from fits that have not seen it, and the last of these fits."""
+    """Return predictions for every row, from fits without that row, and the last of these fits."""
     if train is not None:
         kept = _spread(train[0].shape[0])
         fitted = _fit(model, train[0][kept], train[1][kept])

@@ -1,4 +1,4 @@
-"""How good the model is beside the usual ones, and what is odd about the data it is judged on."""
+"""Scores of the model beside the baselines, and problems of the data."""
 
 from __future__ import annotations
 
@@ -6,66 +6,69 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rflaf.estimators.metrics import Score
+from rflaf.estimators.svg import Markup, element, join
+
 from .charts import Mark, chart
-from .evidence import Evidence
-from .markup import Markup, count_of, element, figure_of, join
+from .findings import Findings
 from .model_facts import n_parameters
 from .pieces import Section, Tile, bar_list, card, grid, scrolling
-from .quality import Rival, Score
+from .quality import Rival
+from .wording import count_of, figure_of
 
 
-def tiles(evidence: Evidence) -> list[Tile]:
-    """The numbers one looks for first."""
-    first, *others = evidence.ours.scores
+def tiles(findings: Findings) -> list[Tile]:
+    """Return the numbers at the top of the page."""
+    first, *others = findings.ours.scores
     share = next((score for score in (*others, first) if score.shown == "share"), first)
-    serious = sum(oddity.level == "serious" for oddity in evidence.oddities)
+    serious = sum(oddity.level == "serious" for oddity in findings.oddities)
     found = [
-        Tile(share.name, write_score(share), f"on {count_of(evidence.n_rows, 'row')}"),
-        Tile("a row costs", f"{figure_of(evidence.speed.in_batch, 2)} µs", "one thread, in a batch"),
-        Tile("components", f"{evidence.subject.model.n_components:,}", f"{n_parameters(evidence.subject):,} numbers"),
-        Tile("odd about the data", str(len(evidence.oddities)), f"{serious} serious" if serious else "nothing serious"),
+        Tile(share.name, write_score(share), f"on {count_of(findings.n_rows, 'row')}"),
+        Tile("time per row", f"{figure_of(findings.speed.in_batch, 2)} µs", "one thread, in a batch"),
+        Tile("components", f"{findings.subject.model.n_components:,}", f"{n_parameters(findings.subject):,} numbers"),
+        Tile("problems of the data", str(len(findings.oddities)), f"{serious} serious" if serious else "none serious"),
     ]
     return (
         found
         if share is first
-        else [found[0], Tile(first.name, write_score(first), verdict_note(evidence)), *found[1:]]
+        else [found[0], Tile(first.name, write_score(first), verdict_note(findings)), *found[1:]]
     )
 
 
-def verdict(evidence: Evidence) -> str:
-    """One sentence that compares the model with the best of the usual ones."""
-    ours, best = evidence.ours.scores[0], best_rival(evidence.comparison.rivals)
+def verdict(findings: Findings) -> str:
+    """Return a sentence that compares the model with the best baseline."""
+    ours, best = findings.ours.scores[0], best_rival(findings.comparison.rivals)
     theirs = best.scores[0]
-    said = f"{ours.name.capitalize()} {write_score(ours)}"
+    score = f"{ours.name.capitalize()} {write_score(ours)}"
     if theirs.value == 0 or not np.isfinite(theirs.value):
-        return f"{said}; the best of the usual models, {best.name}: {write_score(theirs)}."
+        return f"{score}; the best baseline, {best.name}: {write_score(theirs)}."
     gap = ours.value / theirs.value - 1
     if abs(gap) < 0.005:
-        return f"{said}, the same as the best of the usual models, {best.name}."
+        return f"{score}, the same as the best baseline, {best.name}."
     side = "lower" if gap < 0 else "higher"
-    return f"{said}: {abs(gap):.0%} {side} than the best of the usual models, {best.name} ({write_score(theirs)})."
+    return f"{score}: {abs(gap):.0%} {side} than the best baseline, {best.name} ({write_score(theirs)})."
 
 
-def verdict_note(evidence: Evidence) -> str:
-    """The best usual model's first score, beside the model's own."""
-    best = best_rival(evidence.comparison.rivals)
+def verdict_note(findings: Findings) -> str:
+    """Return the first score of the best baseline."""
+    best = best_rival(findings.comparison.rivals)
     return f"{best.name}: {write_score(best.scores[0])}"
 
 
 def best_rival(rivals: Sequence[Rival]) -> Rival:
-    """The usual model whose first score is best."""
+    """Return the model whose first score is best."""
     return min(rivals, key=_badness)
 
 
 def write_score(score: Score) -> str:
-    """A score as it is written: shares in per cent."""
+    """Format a score, shares in per cent."""
     return f"{score.value:.1%}" if score.shown == "share" and np.isfinite(score.value) else figure_of(score.value)
 
 
-def quality_section(evidence: Evidence) -> Section:
-    """Scores of the model beside those of the usual models, and what a row costs each."""
-    everyone = sorted((evidence.ours, *evidence.comparison.rivals), key=_badness)
-    first, place = evidence.ours.scores[0], everyone.index(evidence.ours) + 1
+def quality_section(findings: Findings) -> Section:
+    """Compare scores and prediction times of the model and the baselines."""
+    everyone = sorted((findings.ours, *findings.comparison.rivals), key=_badness)
+    first, place = findings.ours.scores[0], everyone.index(findings.ours) + 1
     longest = max((abs(rival.scores[0].value) for rival in everyone if np.isfinite(rival.scores[0].value)), default=1.0)
     bars = bar_list(
         [
@@ -75,39 +78,39 @@ def quality_section(evidence: Evidence) -> Section:
         f"{first.name} of every model",
     )
     better = "lower is better" if first.lower else "higher is better"
-    lead = f"By {first.name} it is number {place} of {len(everyone)}. {evidence.comparison.how}"
-    cards = grid([card(f"{first.name.capitalize()}, {better}", bars), _cost_card(evidence, everyone)])
-    return Section("quality", "How good it is", lead, join([cards, grid([card("All scores", _score_table(everyone))])]))
+    lead = f"By {first.name} the model ranks {place} of {len(everyone)}. {findings.comparison.how}"
+    cards = grid([card(f"{first.name.capitalize()}, {better}", bars), _cost_card(findings, everyone)])
+    return Section("quality", "Quality", lead, join([cards, grid([card("All scores", _score_table(everyone))])]))
 
 
 def _badness(rival: Rival) -> float:
-    """The first score, turned so that lower is better."""
+    """Return the first score with the sign for which lower is better."""
     score = rival.scores[0]
     return score.value if score.lower else -score.value
 
 
-def _cost_card(evidence: Evidence, everyone: Sequence[Rival]) -> Markup:
-    """The first score against what a row costs; the constant model, which costs nothing, is left out."""
-    shown = [rival for rival in everyone if rival is not evidence.comparison.rivals[0]]
-    first = evidence.ours.scores[0]
-    said = [f"{r.name} {write_score(r.scores[0])} at {figure_of(r.microseconds, 2)} microseconds" for r in shown]
+def _cost_card(findings: Findings, everyone: Sequence[Rival]) -> Markup:
+    """Draw the first score against the time per row, without the constant model."""
+    shown = [rival for rival in everyone if rival is not findings.comparison.rivals[0]]
+    first = findings.ours.scores[0]
+    values = [f"{r.name} {write_score(r.scores[0])} at {figure_of(r.microseconds, 2)} microseconds" for r in shown]
     picture = chart(
         [Mark(rival.microseconds, rival.scores[0].value, rival.name, rival.ours) for rival in shown],
-        about=f"{first.name} against what a row costs: {'; '.join(said)}.",
-        x_label="microseconds a row",
+        about=f"{first.name} against the time per row: {'; '.join(values)}.",
+        x_label="microseconds per row",
         y_label=first.name,
         x_log=True,
         x_room=2.0,
     )
     return card(
-        "Error against cost" if first.lower else "Score against cost",
+        "Error against time" if first.lower else "Score against time",
         picture,
         "In a batch, on one thread of this machine.",
     )
 
 
 def _score_table(everyone: Sequence[Rival]) -> Markup:
-    titles = ["model", *[score.name for score in everyone[0].scores], "µs a row"]
+    titles = ["model", *[score.name for score in everyone[0].scores], "µs per row"]
     head = element("tr", *[element("th", title, scope="col") for title in titles])
     rows = [
         element(
@@ -122,13 +125,13 @@ def _score_table(everyone: Sequence[Rival]) -> Markup:
     return scrolling(element("table", element("thead", head), element("tbody", *rows)), "All scores")
 
 
-def data_section(evidence: Evidence) -> Section:
-    """What is odd about the data."""
+def data_section(findings: Findings) -> Section:
+    """List the problems of the data."""
     left_out = [
         element(
             "li", element("strong", f"{name!r} is left out"), element("p", f"{reason.capitalize()}."), class_="note"
         )
-        for name, reason in evidence.subject.left_out
+        for name, reason in findings.subject.left_out
     ]
     found = [
         element(
@@ -140,15 +143,15 @@ def data_section(evidence: Evidence) -> Section:
             else None,
             class_=oddity.level,
         )
-        for oddity in evidence.oddities
+        for oddity in findings.oddities
     ]
     n_odd = len(found) + len(left_out)
-    lead = f"{count_of(n_odd, 'thing')} to look at before you trust the scores." if n_odd else (
-        "Nothing odd: no constant, doubled, numbering or foretelling column, nothing missing."
+    lead = f"{count_of(n_odd, 'point')} to check before you trust the scores." if n_odd else (
+        "No problems: no constant, duplicated, numbering or leaking column, no missing values."
     )  # fmt: skip
     return Section("data", "The data", lead, element("ul", *found, *left_out, class_="oddities") if n_odd else Markup())
 
 
 def more(number: int) -> str | None:
-    """How many were not named."""
+    """Return a note on the number of items not listed."""
     return f" and {number:,} more" if number > 0 else None

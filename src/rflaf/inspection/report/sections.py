@@ -1,25 +1,25 @@
-"""The sections of the page, in their order: each is a function from the evidence to markup."""
+"""The sections of the page in order; each is a function from the findings to markup."""
 
 from __future__ import annotations
 
-from .columns import column_section
-from .components import activation_section, width_section
-from .evidence import Evidence
+from .column_section import column_section
+from .component_section import activation_section, width_section
+from .findings import Findings
 from .mistakes import classification_section, regression_section
 from .model_facts import model_section, speed_section
 from .pieces import Section
 from .scores import data_section, quality_section
 
 
-def write_sections(evidence: Evidence) -> list[Section]:
-    """All sections, in the order of the page."""
+def write_sections(findings: Findings) -> list[Section]:
+    """Return all sections in the order of the page."""
     return [
-        quality_section(evidence),
-        data_section(evidence),
-        regression_section(evidence) if evidence.classes is None else classification_section(evidence),
-        column_section(evidence),
-        activation_section(evidence),
-        width_section(evidence),
-        speed_section(evidence),
-        model_section(evidence),
+        quality_section(findings),
+        data_section(findings),
+        regression_section(findings) if findings.classes is None else classification_section(findings),
+        column_section(findings),
+        activation_section(findings),
+        width_section(findings),
+        speed_section(findings),
+        model_section(findings),
     ]

@@ -1,4 +1,4 @@
-"""How fast the model is here and now."""
+"""Prediction times of the model on this machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Microseconds: a row in a batch of ``batch`` rows on one thread, one row alone, and through the estimator."""
+    """Microseconds per row: in a batch of ``batch`` rows on one thread, alone, and alone through the estimator."""
 
     batch: int
     in_batch: float
@@ -27,28 +27,28 @@ class Speed:
 
 
 def measure_speed(model: RandomFeatureModel, X: Array, predict: Callable[[Array], Array] | None = None) -> Speed:
-    """Time the model on rows ``X``, which are repeated to make a batch; ``predict`` is the estimator's."""
+    """Time the model on rows ``X``, repeated to fill a batch; ``predict`` belongs to the estimator."""
     rows = [np.ascontiguousarray(row[None]) for row in np.resize(X, (64, X.shape[1]))]
     through = None if predict is None else _alone(predict, rows)
     return Speed(_BATCH, cost_in_batch(model.decision, X), _alone(model.decision, rows), through)
 
 
 def cost_in_batch(predict: Callable[[Array], Any], X: Array) -> float:
-    """Microseconds a row in a batch of 10,000, in the fastest of several calls: what others did besides is not its own.
+    """Return microseconds per row in a batch of 10,000; the fastest of several calls excludes the load of others.
 
-    Rows ``X`` are repeated to make the batch.
+    Rows ``X`` are repeated to fill the batch.
     """
     batch = np.ascontiguousarray(np.resize(X, (_BATCH, X.shape[1])))
     return min(_times(lambda: predict(batch))) / _BATCH * 1e6
 
 
 def _alone(call: Callable[[Array], Any], rows: list[Array]) -> float:
-    """Microseconds of a call for one row, in the median round over all ``rows``."""
+    """Return microseconds of a call for one row, in the median round over all ``rows``."""
     return float(np.median(_times(lambda: [call(row) for row in rows]))) / len(rows) * 1e6
 
 
 def _times(call: Callable[[], Any]) -> list[float]:
-    """Seconds of several calls, after one that warms up."""
+    """Return seconds of several calls, after one warm-up call."""
     call()
     times: list[float] = []
     begun = perf_counter()

@@ -1,4 +1,4 @@
-"""What a report is about: a fitted model, however it is wrapped, and the rows it is shown on."""
+"""The model of a report, taken out of its estimator, pipeline or encoding."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from rflaf.model.random_feature_model import RandomFeatureModel
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model taken out of its wrapping.
+    """A fitted model with its encoding of rows.
 
     Attributes
     ----------
     estimator : the fitted estimator, or None for a bare model
     model : the model inside
-    encode : from a table as the user has it to rows of numbers
+    encode : function from a table of the user to rows of numbers
     names : (n_features,) of the columns of those rows
-    origin : (n_features,), the table's column each of them comes from
+    origin : (n_features,), the table column of each of them
     left_out : columns of the table the encoding leaves out, and why
-    missing : texts that stand for nothing in the table
-    target : name of what is predicted, where it is known
+    missing : texts that mark a missing value
+    target : name of the target, if known
     """
 
     estimator: Any
@@ -43,11 +43,11 @@ class Subject:
 
     @property
     def classes(self) -> Array | None:
-        """Of a classifier."""
+        """Classes of a classifier; None otherwise."""
         return None if self.estimator is None or is_regressor(self.estimator) else self.estimator.classes_
 
     def rows(self, X: Any) -> Array:
-        """Rows of a table as numbers, dense, in double precision."""
+        """Encode rows of a table as dense numbers in double precision."""
         encoded = self.encode(X)
         if sp.issparse(encoded):
             encoded = encoded.toarray()
@@ -65,9 +65,9 @@ class Subject:
         return rows
 
     def columns(self, X: Any) -> dict[str, Array]:
-        """The columns of a table as the user has it that the model sees, by name, each as an array (n,).
+        """Return the columns of a table that the model uses, by name, each as an array (n,).
 
-        An encoding takes columns by name, so a table may hold others, such as the target.
+        An encoding selects columns by name, so a table may hold others, such as the target.
         """
         if hasattr(X, "column_names"):  # an Arrow table
             found = {str(name): X[name].to_numpy(zero_copy_only=False) for name in X.column_names}
@@ -83,7 +83,7 @@ class Subject:
         return {name: found[name] for name in seen} if set(seen) <= set(found) else found
 
     def by_origin(self, share: Array) -> list[tuple[str, float]]:
-        """Squares summed over the columns that come from one of the table, largest root first."""
+        """Return the root of the summed squares per column of the table, largest first."""
         total: dict[str, float] = {}
         for name, value in zip(self.origin, share, strict=True):
             total[name] = total.get(name, 0.0) + float(value) ** 2
@@ -91,9 +91,9 @@ class Subject:
 
 
 def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subject:
-    """The subject of a report, taken out of its wrapping.
+    """Return the subject of a report.
 
-    An estimator, a pipeline that ends in one, an object with an ``encoding`` and an ``estimator``, or a
+    ``model`` is an estimator, a pipeline that ends in one, an object with an ``encoding`` and an ``estimator``, or a
     `RandomFeatureModel`.
     """
     if isinstance(model, RandomFeatureModel):
@@ -138,7 +138,7 @@ def _same(X: Any) -> Any:
 def _feature_names_out(before: Any) -> Any:
     try:
         return before.get_feature_names_out()
-    except (AttributeError, ValueError):  # a step that does not name its columns
+    except (AttributeError, ValueError):  # a step without column names
         return None
 
 

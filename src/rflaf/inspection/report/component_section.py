@@ -1,4 +1,4 @@
-"""What the model learned, and how many components it takes."""
+"""Sections on the learned activations and the number of components."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array
+from rflaf.estimators.svg import Markup, element, join
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.inspection.effects import rank_components, sample_rows
 from rflaf.theory import effective_dimension
 
 from .charts import Band, Line, Mark, Rule, Under, chart, legend, sparkline
-from .evidence import Evidence
-from .markup import Markup, count_of, element, figure_of, join
+from .findings import Findings
 from .pieces import Section, card, grid, toggle
+from .wording import count_of, figure_of
 
 _COMPONENTS, _LEAST_SHARE = 12, 0.002
 
 
-def activation_section(evidence: Evidence) -> Section:
-    """The learned activation, or the bank of those that matter most."""
-    model = evidence.subject.model
-    rows = sample_rows(evidence.rows, 1000)
+def activation_section(findings: Findings) -> Section:
+    """Show the learned activation, or the most important activations."""
+    model = findings.subject.model
+    rows = sample_rows(findings.rows, 1000)
     if model.activation.coefficients.shape[0] == 1:
-        return _shared_section(evidence, rows)
+        return _shared_section(findings, rows)
     bank = rank_components(model, rows, _COMPONENTS, 121)
     reach = float(np.abs(bank.value).max()) or 1.0
     panels: list[Markup] = []
@@ -38,27 +39,27 @@ def activation_section(evidence: Evidence) -> Section:
     controls = element(
         "div",
         toggle("scale", "Each on its own scale"),
-        toggle("under", "Where the rows lie", pressed=True),
+        toggle("under", "Distribution of the rows", pressed=True),
         class_="controls",
         role="group",
         aria_label="How the activations are drawn",
     )
-    marks = legend(("model", "what the component adds to the prediction"), ("under", "where the rows lie"))
+    marks = legend(("model", "contribution of the component to the prediction"), ("under", "distribution of the rows"))
     body = element("div", controls, element("div", *panels, class_="bank"), marks, class_="card wide", data_bank=True)
     shown = float(bank.share.sum())
-    lead = f"The components that add most: {len(panels)} of {model.n_components}, {shown:.0%} of all that is added."
-    return Section("activations", "What it learned", lead, body)
+    lead = f"The {len(panels)} strongest of {model.n_components} components make {shown:.0%} of all contributions."
+    return Section("activations", "Activations", lead, body)
 
 
-def _shared_section(evidence: Evidence, rows: Array) -> Section:
-    model, activation = evidence.subject.model, evidence.subject.model.activation
+def _shared_section(findings: Findings, rows: Array) -> Section:
+    model, activation = findings.subject.model, findings.subject.model.activation
     low, high = activation.basis.interval
     z = np.linspace(low, high, 121)
     value = activation(z)
     edges = np.linspace(low, high, 61)
     density = np.histogram(model.projections(rows), edges)[0]
     layers: list[Any] = [Under(edges, density)]
-    marks = [("model", "learned activation"), ("under", "where the rows lie")]
+    marks = [("model", "learned activation"), ("under", "distribution of the rows")]
     if activation.covariance is not None:
         error = activation.standard_error(z)
         layers.append(Band(z, value - 2 * error, value + 2 * error))
@@ -71,24 +72,24 @@ def _shared_section(evidence: Evidence, rows: Array) -> Section:
     )
     outside = float(np.mean(np.abs(model.projections(rows) - (low + high) / 2) > (high - low) / 2))
     note = f"{outside:.1%} of the projections lie outside its interval, {figure_of(low)} to {figure_of(high)}."
-    body = grid([card("The activation all components share", picture, note, legend(*marks))])
-    lead = f"One activation, learned from the data, serves all {model.n_components} components."
-    return Section("activations", "What it learned", lead, body)
+    body = grid([card("The shared activation", picture, note, legend(*marks))])
+    lead = f"All {model.n_components} components share one learned activation."
+    return Section("activations", "Activations", lead, body)
 
 
-def width_section(evidence: Evidence) -> Section:
-    """Effective dimension, the width that theory asks for, and what a narrower model would cost."""
-    plan, path = evidence.plan, _path_card(evidence)
+def width_section(findings: Findings) -> Section:
+    """Show the effective dimension, the width by theory, and the error of narrower models."""
+    plan, path = findings.plan, _path_card(findings)
     if plan is None:
-        lead = "Too few rows, or nothing to learn: theory has nothing to say."
-        return Section("width", "How wide it has to be", lead, grid([path]))
+        lead = "Too few rows, or a constant target: theory gives no width."
+        return Section("width", "Width", lead, grid([path]))
     lead = (
         f"At lambda {figure_of(plan.lam, 2)} the data have an effective dimension of "
         f"{figure_of(plan.effective_dimension)}: theory asks for {plan.leverage_width:,} random components drawn by "
-        f"leverage, or {plan.plain_width:,} drawn plainly. This model has {evidence.subject.model.n_components:,}."
+        f"leverage, or {plan.plain_width:,} drawn plainly. This model has {findings.subject.model.n_components:,}."
     )
     charts = grid([_spectrum_card(plan), _dimension_card(plan), path], narrow=True)
-    return Section("width", "How wide it has to be", lead, join([charts, grid([_plan_card(plan)])]))
+    return Section("width", "Width", lead, join([charts, grid([_plan_card(plan)])]))
 
 
 def _spectrum_card(plan: WidthPlan) -> Markup:
@@ -123,7 +124,7 @@ def _dimension_card(plan: WidthPlan) -> Markup:
         x_log=True,
         y_from_zero=True,
     )
-    return card("Effective dimension", picture, "The sum of mu / (mu + lambda) over the eigenvalues.")
+    return card("Effective dimension", picture, "Sum of mu / (mu + lambda) over the eigenvalues.")
 
 
 def _plan_card(plan: WidthPlan) -> Markup:
@@ -132,14 +133,14 @@ def _plan_card(plan: WidthPlan) -> Markup:
         for name, value, meaning in plan.table()
     ]
     table = element("table", element("tbody", *rows), class_="facts")
-    where = "The theory is about random directions under one shared activation; trained directions need far fewer."
-    return card("What rflaf.plan says of these rows", table, where)
+    scope = "The theory covers random directions under one shared activation; trained directions need far fewer."
+    return card("rflaf.plan on these rows", table, scope)
 
 
-def _path_card(evidence: Evidence) -> Markup | None:
-    """The error along the nested path of narrower models, where the sums for it were kept."""
-    last_layer = evidence.subject.model.last_layer
-    if last_layer is None or evidence.subject.model.n_components < 2:
+def _path_card(findings: Findings) -> Markup | None:
+    """Draw the error along the nested path of narrower models, if the model keeps its last layer."""
+    last_layer = findings.subject.model.last_layer
+    if last_layer is None or findings.subject.model.n_components < 2:
         return None
     path = last_layer.path
     width, whole = np.arange(1, path.errors.size), path.errors[0] or 1.0
@@ -152,15 +153,15 @@ def _path_card(evidence: Evidence) -> Markup | None:
         [
             Line("on the fitted rows", width[finite][at].astype(float), path.errors[1:][finite][at] / whole, "second"),
             Line("cross-validated", width[finite][at].astype(float), path.gcv[1:][finite][at] / whole),
-            Mark(float(enough), float(path.gcv[enough] / whole), f"{enough} are enough"),
+            Mark(float(enough), float(path.gcv[enough] / whole), f"{enough} suffice"),
         ],
-        about="Error of narrower models made of this one's components.",
+        about="Error of narrower models with components of this one.",
         x_label="components kept",
         y_label="error / variance",
         x_log=True,
         y_log=True,
     )
-    note = "What prune(n) would cost, from the rows fitted: on new ones the error is higher."
+    note = "Error of prune(n) on the fitted rows; on new rows it is higher."
     return card(
-        "A narrower model", picture, note, legend(("model", "cross-validated"), ("second", "on the fitted rows"))
+        "Narrower models", picture, note, legend(("model", "cross-validated"), ("second", "on the fitted rows"))
     )

@@ -1,4 +1,4 @@
-"""What is known about a model on some rows, gathered once before anything is written."""
+"""Everything the report shows about a model on some rows, computed once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.metrics import classification_scores, label_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan, plan
 from rflaf.inspection.effects import Response, response
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from .checks import Oddity, check_data
-from .quality import Comparison, Rival, Scoring, classification_scores, compare, label_scores, regression_scores
+from .quality import Comparison, Rival, Scoring, compare
 from .speed import Speed, measure_speed
 from .subject import Subject
 
@@ -23,19 +24,19 @@ _PLAN_ROWS, _LEAST_PLAN_ROWS = 2000, 20
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A subject on rows, and everything a report says about it.
+class Findings:
+    """A model on rows, and everything the report shows about it.
 
     Attributes
     ----------
     subject : the model
     rows : (n, n_features), the table as numbers
-    target : (n, n_outputs), or, of a classifier, numbers of classes (n,)
-    answers : (n, n_outputs) predictions, (n, n_classes) probabilities, or votes of a classifier without them
-    ours, comparison : scores of the model, and of the usual ones
-    speed, oddities : how fast it is, what is odd about the data
-    plan : what theory says of the width; None where the rows are too few
-    facts : what the caller knows of the model besides
+    target : (n, n_outputs), or class indices (n,)
+    answers : (n, n_outputs) predictions, (n, n_classes) probabilities, or decision values without probabilities
+    ours, comparison : scores of the model and of the baselines
+    speed, oddities : prediction times, problems of the data
+    plan : width by theory; None with too few rows
+    facts : further facts from the caller
     """
 
     subject: Subject
@@ -55,7 +56,7 @@ class Evidence:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes, of a classifier."""
+        """Names of the classes; None for a regressor."""
         known = self.subject.classes
         return None if known is None else tuple(str(label) for label in known)
 
@@ -65,7 +66,7 @@ class Evidence:
 
     @property
     def predicted(self) -> str:
-        """What the model predicts, in words."""
+        """Name of the predicted quantity."""
         if self.classes is None:
             return "prediction" if self.target.shape[1] == 1 else "prediction of the first output"
         if not self.gives_probabilities:
@@ -74,7 +75,7 @@ class Evidence:
 
     @property
     def function(self) -> Response:
-        """From rows of numbers to what `predicted` says."""
+        """Function from rows of numbers to the quantity `predicted`."""
         return _function(self.subject)
 
 
@@ -85,19 +86,19 @@ def gather(
     train: tuple[Any, ArrayLike] | None,
     width_plan: WidthPlan | None,
     facts: Mapping[str, str],
-) -> Evidence:
-    """Look at a subject on the rows of a table ``X`` with targets ``y``."""
+) -> Findings:
+    """Compute the findings on the rows of a table ``X`` with targets ``y``."""
     rows = subject.rows(X)
     target = _target(subject, y, rows.shape[0])
     answers, score = _answers(subject, rows)
     fitted_on = None if train is None else _training_rows(subject, *train)
     classes = subject.classes
     n_classes, width = None if classes is None else len(classes), subject.model.n_components
-    with SingleThreadedBLAS():  # the same for every model
+    with SingleThreadedBLAS():  # equal conditions for every model
         comparison = compare(rows, target, fitted_on, n_classes, width, score)
         speed = measure_speed(subject.model, rows, None if subject.estimator is None else _function(subject))
     labels = np.asarray(y) if classes is None else target
-    return Evidence(
+    return Findings(
         subject,
         rows,
         target,
@@ -118,7 +119,7 @@ def _function(subject: Subject) -> Response:
 
 
 def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
-    """What the model says of every row, and how that is scored."""
+    """Return the answer of the model for every row, and the function that scores it."""
     classes = subject.classes
     if classes is None:
         f = subject.model.decision(rows)
@@ -136,7 +137,7 @@ def _training_rows(subject: Subject, X: Any, y: ArrayLike) -> tuple[Array, Array
 
 
 def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
-    """Targets as numbers (n, n_outputs), or as numbers of classes (n,)."""
+    """Return targets as numbers (n, n_outputs) or class indices (n,)."""
     values = np.asarray(y)
     if values.shape[:1] != (n_rows,) or n_rows < 2:
         raise InvalidParameterError(
@@ -159,7 +160,7 @@ def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
         raise InvalidParameterError("y must be numbers", str(error), "Is this the target of the model?") from error
     if numbers.shape[1] != subject.model.n_outputs or not np.all(np.isfinite(numbers)):
         raise InvalidParameterError(
-            f"y must be {subject.model.n_outputs} finite numbers a row", values.shape, "Pass what the model predicts."
+            f"y must be {subject.model.n_outputs} finite numbers per row", values.shape, "Pass the target of the model."
         )
     return numbers
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.svg import BLUE, GREY, ORANGE, SKY
 from rflaf.inspection.effects import (
     Effect,
     PairEffect,
@@ -20,7 +21,7 @@ from rflaf.inspection.effects import (
     sample_rows,
 )
 
-from .style import BLUE, GREY, ORANGE, SKY, axes, legend, tidy, under
+from .style import axes, legend, tidy, under
 
 _ROWS = 500
 

@@ -10,22 +10,23 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.svg import BLUE, GREY, ORANGE, VERMILION
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.inspection.effects import feature_eigenvalues, sample_rows
 from rflaf.theory import effective_dimension
 from rflaf.theory.spectrum import Decay, decay_curve
 
-from .style import BLUE, GREY, ORANGE, VERMILION, axes, legend, pair_of_axes, plain_log, tidy
+from .style import axes, legend, pair_of_axes, plain_log, tidy
 
 
 @dataclass
 class LeverageDisplay:
-    """The ridge leverage scores of a pool, sorted, with those drawn marked.
+    """Sorted ridge leverage scores of a pool; drawn components are marked.
 
     Attributes
     ----------
     scores : (pool_size,), scores over the pool size, between 0 and 1, the largest first; they sum to ``dimension``
-    kept : (pool_size,) of bool, which were drawn
+    kept : (pool_size,) of bool, whether drawn
     dimension : the effective dimension
     ax_, figure_ : set by `plot`
     """
@@ -48,7 +49,7 @@ class LeverageDisplay:
         return cls(leverage.scores[order] / order.size, kept, leverage.effective_dimension).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw the sorted scores as a curve, those drawn as points on it, and the score all would have if even."""
+        """Draw the sorted scores as a curve, drawn components as points on it, and the mean score."""
         ax = axes(ax)
         rank = np.arange(1, self.scores.size + 1)
         ax.plot(rank, self.scores, color=GREY, lw=1.5, label=f"pool of {self.scores.size}")
@@ -67,12 +68,12 @@ class LeverageDisplay:
 
 @dataclass
 class SpectrumDisplay:
-    """Eigenvalues of a kernel, and the effective dimension d(lambda) = sum_i mu_i / (mu_i + lambda) they make.
+    """Eigenvalues of a kernel and their effective dimension d(lambda) = sum_i mu_i / (mu_i + lambda).
 
     Attributes
     ----------
     eigenvalues : (n,), largest first, of K / n
-    lam : the lambda that is marked
+    lam : the marked lambda
     lambdas, dimension : (n_points,), the curve d(lambda)
     decay : the law of the eigenvalues, drawn beside them; None for none
     axes_, figure_ : set by `plot`
@@ -144,7 +145,7 @@ def _law(decay: Decay) -> str:
 
 @dataclass
 class WidthDisplay:
-    """What the error would be at every smaller width, along a nested path of components.
+    """Error at every smaller width, along a nested path of components.
 
     Attributes
     ----------
@@ -161,7 +162,7 @@ class WidthDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, tolerance: float = 0.01, ax: Any = None) -> Self:
-        """Draw the path of greedy selection, or, of other models, that of the sums of the last layer."""
+        """Draw the path of greedy selection, or of the last layer of other models."""
         check_is_fitted(estimator)
         return cls.from_selection(_path(estimator), tolerance=tolerance, ax=ax)
 
@@ -174,15 +175,15 @@ class WidthDisplay:
         return cls(width, *path, selection.best_width(tolerance)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw both errors against the width, and mark the width that is enough.
+        """Draw both errors against the width, and mark the sufficient width.
 
-        Of a refined model both are low: its features were trained on the same rows.
+        Both are optimistic for a refined model, whose features were trained on the same rows.
         """
         ax = axes(ax)
         ax.plot(self.width, self.error, color=GREY, lw=1.5, label="on the fitted rows")
         ax.plot(self.width, self.gcv, color=BLUE, lw=2, label="generalised cross-validation")
         ax.plot(
-            [self.chosen], [self.gcv[self.chosen - 1]], "o", color=ORANGE, ms=7, label=f"{self.chosen} are enough"
+            [self.chosen], [self.gcv[self.chosen - 1]], "o", color=ORANGE, ms=7, label=f"{self.chosen} suffice"
         )  # fmt: skip
         tidy(ax, xlabel="width S", ylabel="error / variance of y", xscale="log", yscale="log")
         plain_log(ax.xaxis)

@@ -1,4 +1,4 @@
-"""Records summed up: mean and spread over seeds, beside the authors' numbers, as CSV and Markdown.
+"""Tables of results: mean and spread over seeds, beside the authors' numbers, as CSV and Markdown.
 
 The authors' numbers are means and standard deviations of the last epoch, read from their published result logs.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from .documents import markdown_table
-from .protocols import Record
+from .trials import Record
 
 _CLOSE, _STANDARD_ERRORS = 0.05, 3.0
 _INTERVAL = 0.8
@@ -31,9 +31,9 @@ class Cell:
     Attributes
     ----------
     mean, sd, low, high : over the seeds that did not diverge; low and high bound the 80 % interval of the mean
-    seeds, diverged : number of seeds in all, and of those that diverged
-    authors_mean, authors_sd, authors_seeds : None where the authors have no such cell
-    fit_seconds, pool_seconds, predict_microseconds : medians; prediction a test row
+    seeds, diverged : number of seeds, and of diverged seeds
+    authors_mean, authors_sd, authors_seeds : None if the authors report no such cell
+    fit_seconds, pool_seconds, predict_microseconds : medians; prediction per test row
     """
 
     data: str
@@ -60,14 +60,14 @@ class Cell:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus theirs in their standard deviations."""
+        """Our mean minus the authors' mean, in the authors' standard deviations."""
         if self.authors_mean is None or not self.authors_sd:
             return None
         return (self.mean - self.authors_mean) / self.authors_sd
 
     @property
     def agrees(self) -> bool | None:
-        """Whether ours is within three of their standard errors or 5 % of theirs."""
+        """Whether our mean lies within three standard errors, or 5 %, of the authors' mean."""
         if self.authors_mean is None or self.authors_sd is None or not self.authors_seeds:
             return None
         allowed = max(_STANDARD_ERRORS * self.authors_sd / self.authors_seeds**0.5, _CLOSE * abs(self.authors_mean))
@@ -75,14 +75,14 @@ class Cell:
 
     @property
     def no_worse(self) -> bool | None:
-        """Whether ours is at least as good as theirs."""
+        """Whether our mean is at least as good as the authors' mean."""
         if self.authors_mean is None:
             return None
         return self.mean <= self.authors_mean if self.metric == "loss" else self.mean >= self.authors_mean
 
 
 def summarise(records: Iterable[Record], metric: str, n_test: dict[str, int]) -> list[Cell]:
-    """Cells of a metric, "loss" or "accuracy", sorted; ``n_test`` is the number of test rows of every data set."""
+    """Return sorted cells of a metric, "loss" or "accuracy"; ``n_test`` is the number of test rows per data set."""
     cells: dict[tuple[Any, ...], list[Record]] = {}
     for record in records:
         if metric == "loss" or record.score.accuracy is not None or record.diverged:
@@ -129,7 +129,7 @@ def _cell(key: tuple[Any, ...], records: list[Record], metric: str, n_test: int)
 
 
 def interval_margin(sd: float, n_seeds: int) -> float:
-    """Half the 80 % interval of a mean over seeds, by Student's t; zero for a single seed.
+    """Return half the 80 % interval of a mean over seeds, by Student's t; zero for a single seed.
 
     >>> round(interval_margin(1.0, 8), 3)
     0.5
@@ -148,13 +148,13 @@ def authors() -> dict[tuple[Any, ...], tuple[float, float, int]]:
     for row in csv.DictReader(io.StringIO(text)):
         key = (row["dataset"], row["basis"], int(row["n_centres"]), row["scheme"], int(row["width"]), row["metric"])
         seeds = int(row["seeds"])
-        if seeds >= seeds_of.get(key, 0):  # of two pools the one that was run on more seeds
+        if seeds >= seeds_of.get(key, 0):  # of two pools, the one with more seeds
             found[key], seeds_of[key] = (float(row["mean"]), float(row["sd"]), seeds), seeds
     return found
 
 
 def write(cells: list[Cell], path: Path) -> None:
-    """A CSV file of the cells."""
+    """Write the cells to a CSV file."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([field.name for field in fields(Cell)] + ["difference", "agrees", "no_worse"])
@@ -164,10 +164,10 @@ def write(cells: list[Cell], path: Path) -> None:
 
 
 def to_markdown(cells: list[Cell]) -> str:
-    """The same for people: means and their spread, the authors' and the difference in their standard deviations."""
+    """Return the cells as Markdown: ours, the authors', and the difference in standard deviations."""
     head = [
         "data", "protocol", "basis", "centres", "scheme", "width", "metric", "ours", "seeds", "diverged",
-        "authors", "difference, sd", "fit, s", "pool, s", "predict, us a row",
+        "authors", "difference, sd", "fit, s", "pool, s", "predict, us per row",
     ]  # fmt: skip
     return markdown_table(head, map(_markdown_row, cells)) + "\n"
 

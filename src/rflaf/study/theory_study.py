@@ -1,8 +1,8 @@
-"""Evidence for the theory, gathered and written down: ``rflaf reproduce theory``.
+"""Measurements of the theory: ``rflaf reproduce theory``.
 
-Four questions. Do the lemmas hold as often as promised, and how loose is their constant? Does the width grow as Tables
-1 and 2 say? How much can leverage gain, given the spread of its scores? And does it, once the solver has converged?
-Answers go to one JSON file, one Markdown page of tables and one figure in three formats.
+They answer four questions. Do the lemmas hold as often as stated, and how loose is their constant? Does the width grow
+as in Tables 1 and 2? How much can leverage gain, given the spread of its scores? And does it gain once the solver has
+converged? The results go to one JSON file, one Markdown page of tables and one figure in three formats.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RANKS = (10**3, 10**5, 10**7, 10**9)
 
 @dataclass(frozen=True)
 class Effort:
-    """How much to draw: a few minutes, or what the docs page is written from."""
+    """Sizes of the samples: a few minutes, or the study of the docs page."""
 
     n_draws: int
     n_replicates: int
@@ -56,9 +56,9 @@ FULL = Effort(400, 8, 6, 200, 2000, 200, 5, REAL)
 
 @dataclass(frozen=True)
 class Converged:
-    """Test errors of plain and leverage weighted sampling, both solved to the end: mean and standard error over seeds.
+    """Test errors of plain and leverage sampling after convergence: mean and standard error over seeds.
 
-    Of regression the mean squared error over the variance of the target, of classification the share of errors.
+    The error is the mean squared error over the variance of the target, or the share of wrong classes.
     """
 
     table: str
@@ -72,7 +72,7 @@ class Converged:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was measured."""
+    """All measurements."""
 
     counts: tuple[LemmaCount, ...]
     orders: tuple[Order, ...]
@@ -81,15 +81,15 @@ class Evidence:
 
 
 def study(effort: str, out: Path, progress: Progress) -> list[Path]:
-    """Gather all evidence at an effort, "quick" or "full", and write it into the folder ``out``."""
+    """Gather all evidence at the effort "quick" or "full" and write it into the folder ``out``."""
     chosen = {"quick": QUICK, "full": FULL}[effort]
-    total, said = _n_steps(chosen), count(1)
-    return write(gather(chosen, lambda line: progress(next(said), total, line)), out)
+    total, step = _n_steps(chosen), count(1)
+    return write(gather(chosen, lambda line: progress(next(step), total, line)), out)
 
 
 def gather(effort: Effort, progress: Callable[[str], None] = lambda _: None, random_state: int = 0) -> Evidence:
-    """Measure everything; tables that are not at hand are left out, and said so through ``progress``."""
-    with SingleThreadedBLAS():  # small matrices by the thousand
+    """Measure everything; missing data sets are left out and reported through ``progress``."""
+    with SingleThreadedBLAS():  # thousands of small matrices
         return _gather(effort, progress, np.random.default_rng(random_state))
 
 
@@ -118,7 +118,7 @@ def _gather(effort: Effort, progress: Callable[[str], None], rng: np.random.Gene
 
 
 def compare_converged(table: Dataset, width: int, n_seeds: int) -> Converged:
-    """Both schemes on the same splits and seeds, by the library's solver."""
+    """Compare both schemes on the same splits and seeds, by the solver of this package."""
     errors: dict[str, list[float]] = {scheme: [] for scheme in SCHEMES}
     spreads = []
     for seed in range(n_seeds):
@@ -134,7 +134,7 @@ def compare_converged(table: Dataset, width: int, n_seeds: int) -> Converged:
 
 
 def write(evidence: Evidence, out: Path) -> list[Path]:
-    """evidence.json, evidence.md and the figure orders.png, .svg and .pdf in the folder ``out``."""
+    """Write evidence.json, evidence.md and the figure orders.png, .svg and .pdf into the folder ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     data, page = out / "evidence.json", out / "evidence.md"
     data.write_text(json.dumps(asdict(evidence), default=_plain_value, indent=1) + "\n")
@@ -143,14 +143,15 @@ def write(evidence: Evidence, out: Path) -> list[Path]:
 
 
 def render(evidence: Evidence) -> str:
-    """The tables as Markdown."""
+    """Return the tables as Markdown."""
     sections = [
         "## Lemmas E.3 and E.4",
         markdown_table(
-            ["kernel", "sampling", "lambda", "d", "features", "Lemma E.4 held", "Lemma E.3 held", "promised", "constant"],
+            ["kernel", "sampling", "lambda", "d", "features", "Lemma E.4 held", "Lemma E.3 held", "promised",
+             "constant"],
             [
-                [c.kernel, c.scheme, f"{c.lam:.2g}", f"{c.effective_dimension:.1f}", f"{c.s:,}", f"{c.deviation_held:.3f}",
-                 f"{c.risk_held:.3f}", f"{c.promised:g}", f"{c.risk_constant:.2f}"]
+                [c.kernel, c.scheme, f"{c.lam:.2g}", f"{c.effective_dimension:.1f}", f"{c.s:,}",
+                 f"{c.deviation_held:.3f}", f"{c.risk_held:.3f}", f"{c.promised:g}", f"{c.risk_constant:.2f}"]
                 for c in evidence.counts
             ],
         ),
@@ -173,7 +174,7 @@ def render(evidence: Evidence) -> str:
                 for o in evidence.orders
             ],
         ),
-        "## What leverage gains",
+        "## Gain of leverage",
         markdown_table(
             ["kernel", "lambda", "d", "spread of the scores", "plain", "leverage", "ratio"],
             [
@@ -182,7 +183,7 @@ def render(evidence: Evidence) -> str:
                 for g in evidence.gains
             ],
         ),
-        "## Test error, both schemes solved to the end",
+        "## Test error, both schemes converged",
         markdown_table(
             ["table", "S", "plain", "leverage", "spread of the scores"],
             [
@@ -196,7 +197,7 @@ def render(evidence: Evidence) -> str:
 
 
 def draw_orders(orders: Sequence[Order], gains: Sequence[Gain], stem: Path) -> list[Path]:
-    """Widths over epsilon for every spectrum, with measured and predicted slopes, and the gain over the spread."""
+    """Draw widths over epsilon for every spectrum, with measured and predicted slopes, and the gain over the spread."""
     plt = require_matplotlib()
     names = list(dict.fromkeys(order.spectrum for order in orders))
     n_columns = 4
@@ -237,7 +238,7 @@ def _draw_gains(ax: Any, gains: Sequence[Gain]) -> None:
             ax.annotate(gain.kernel, (gain.spread, gain.ratio), fontsize=6, xytext=(3, 3), textcoords="offset points")
     ax.axhline(1, color="0.6", lw=0.8)
     ax.set(
-        xscale="log", yscale="log", title="what leverage gains",
+        xscale="log", yscale="log", title="gain of leverage",
         xlabel="spread of the scores (max / mean)", ylabel="plain / leverage width",
     )  # fmt: skip
 
@@ -266,7 +267,7 @@ def _counted(
 
 
 def _n_steps(effort: Effort) -> int:
-    """Lines that `gather` says: one a kernel of the lemmas, a spectrum, a table's gain and a table's width."""
+    """Return the number of progress lines of `gather`: kernels of the lemmas, spectra, gains, and widths per table."""
     return 4 + 6 + len(effort.tables) * (1 + 1 + len(_WIDTHS))
 
 

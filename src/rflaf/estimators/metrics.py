@@ -1,0 +1,80 @@
+"""Scores of predictions, for the command line, the report and the comparison with other models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array
+
+_LEAST_PROBABILITY = 1e-15
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One number about predictions; ``lower``: whether lower is better; ``shown``: its format."""
+
+    name: str
+    value: float
+    lower: bool
+    shown: str = "figure"
+
+
+def metrics_of(estimator: Any, X: Array, y: Array) -> dict[str, float]:
+    """Return r2, rmse and mae of a regressor; accuracy, log_loss and, for two classes, auc of a classifier.
+
+    Labels unknown to the classifier count as errors; log_loss and auc are then omitted.
+    """
+    if not hasattr(estimator, "classes_"):
+        rmse, mae, explained = regression_scores(_columns(y), _columns(estimator.predict(X)))
+        return {"r2": explained.value, "rmse": rmse.value, "mae": mae.value}
+    classes = estimator.classes_
+    if not (hasattr(estimator, "predict_proba") and np.isin(y, classes).all()):
+        return {"accuracy": float(np.mean(estimator.predict(X) == y))}
+    log_loss, accuracy, *area = classification_scores(np.searchsorted(classes, y), estimator.predict_proba(X))
+    metrics = {"accuracy": accuracy.value, "log_loss": log_loss.value}
+    return {**metrics, "auc": area[0].value} if area and len(classes) == 2 else metrics
+
+
+def regression_scores(y: Array, predicted: Array) -> tuple[Score, Score, Score]:
+    """Return root mean square error, mean absolute error and the share of variance explained; means over outputs."""
+    off, centred = y - predicted, y - y.mean(axis=0)
+    square, variance = np.mean(off**2, axis=0), np.mean(centred**2, axis=0)
+    explained = np.mean(1 - np.divide(square, variance, out=np.full_like(square, np.nan), where=variance > 0))
+    return (
+        Score("root mean square error", float(np.mean(np.sqrt(square))), True),
+        Score("mean absolute error", float(np.mean(np.abs(off))), True),
+        Score("variance explained", float(explained), False, "share"),
+    )
+
+
+def classification_scores(code: Array, probability: Array) -> tuple[Score, ...]:
+    """Return log-loss, accuracy and, if every class occurs, the area under the ROC curve.
+
+    ``code`` (n,) are class indices, ``probability`` is (n, n_classes).
+    """
+    from sklearn.metrics import roc_auc_score  # slow to import, and only needed here
+
+    observed = np.maximum(probability[np.arange(code.size), code], _LEAST_PROBABILITY)
+    log_loss = Score("log-loss", float(-np.mean(np.log(observed))), True)
+    n_classes = probability.shape[1]
+    if np.unique(code).size < n_classes:
+        return (log_loss, *label_scores(code, probability))
+    if n_classes == 2:
+        area = roc_auc_score(code, probability[:, 1])
+    else:
+        rows = probability / probability.sum(axis=1, keepdims=True)
+        area = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
+    return (log_loss, *label_scores(code, probability), Score("area under the ROC curve", float(area), False))
+
+
+def label_scores(code: Array, votes: Array) -> tuple[Score]:
+    """Return the accuracy of the class with the largest of the ``votes`` (n, n_classes)."""
+    return (Score("accuracy", float(np.mean(code == np.argmax(votes, axis=1))), False, "share"),)
+
+
+def _columns(y: Array) -> Array:
+    values = np.asarray(y, np.float64)
+    return values.reshape(len(values), -1)

@@ -1,0 +1,77 @@
+"""The split and the two preparations of a data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array
+
+from .target_functions import Teacher
+
+PREPROCESSINGS = ("paper", "standard")
+_TEST_SHARE = 0.2
+
+
+_DIVISORS = {  # of inputs and target
+    "protein": (10.0, 10.0),
+    "workloads": (7.5, 100.0),
+    "workloads-radius": (7.5, 100.0),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Data set split into rows to fit and rows to test.
+
+    Attributes
+    ----------
+    name, preprocessing : arguments of `load`
+    task : "regression" or "classification"
+    X_train, X_test : (n_rows, n_features), float32
+    y_train, y_test : (n_rows,), float64 targets or labels
+    columns : n_features names
+    truth : the noise-free function behind the targets; None if unknown
+    """
+
+    name: str
+    preprocessing: str
+    task: str
+    X_train: Array
+    y_train: Array
+    X_test: Array
+    y_test: Array
+    columns: tuple[str, ...]
+    truth: Teacher | None = None
+
+
+def split(n_rows: int, random_state: int) -> tuple[Array, Array]:
+    """Return the indices of the rows to fit and of the rows to test."""
+    order = np.random.default_rng(random_state).permutation(n_rows)
+    n_test = round(_TEST_SHARE * n_rows)
+    return order[n_test:], order[:n_test]
+
+
+def prepare(name: str, preprocessing: str, X: Array, y: Array, columns: tuple[str, ...], random_state: int) -> Dataset:
+    """Standardise, scale and split a table."""
+    train, test = split(len(X), random_state)
+    numeric, as_published = y.dtype.kind == "f", preprocessing == "paper" and name in _DIVISORS
+    seen = slice(None) if preprocessing == "paper" else train
+    X = _standardise(X, seen)
+    x_divisor, y_divisor = _DIVISORS.get(name, (10.0, 1.0))
+    if numeric:
+        y = y / y_divisor if as_published else _standardise(y[:, None], seen)[:, 0]
+    X = (X / x_divisor if preprocessing == "paper" else X).astype(np.float32)
+    task = "regression" if numeric else "classification"
+    return Dataset(name, preprocessing, task, X[train], y[train], X[test], y[test], columns)
+
+
+def _standardise(X: Array, seen: Any) -> Array:
+    """Standardise columns by the rows ``seen``; indicators stay unchanged, constants become zero."""
+    center, scale = X[seen].mean(axis=0), X[seen].std(axis=0)
+    constant = scale <= 8 * np.finfo(np.float64).eps * np.abs(center)
+    indicator = np.all((X == 0) | (X == 1), axis=0) & ~constant
+    moved = np.where(constant, 0.0, X - np.where(indicator, 0.0, center))
+    return moved / np.where(indicator | constant, 1.0, scale)

@@ -1,0 +1,149 @@
+"""One trial of the study, its score and its record.
+
+A trial is a model of one width on one data set, fitted by one protocol. Trials that share everything but their width
+run together, so that their pool is fitted and scored once.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import Array
+
+from . import optimisers
+from .datasets import Dataset
+from .optimisers import CrossEntropy, MeanSquare
+
+BASES = ("rbf", "bspline", "bspline-published")
+SCHEMES = {
+    "paper": ("plain", "leverage"),
+    "converged": ("plain", "leverage"),
+    "compact": ("greedy", "per_component", "convex", "refined"),
+    "reference": ("RBFSampler", "Nystroem", "LightGBM"),
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Trial:
+    """Model to fit. ``basis``, ``n_centres`` and ``pool`` are "", 0 and 0 if the protocol fixes them."""
+
+    data: str
+    protocol: str
+    basis: str
+    n_centres: int
+    scheme: str
+    pool: int
+    seed: int
+    width: int
+
+    @property
+    def group(self) -> tuple[Any, ...]:
+        """All fields but the width; trials of one group share a pool."""
+        return (self.data, self.protocol, self.basis, self.n_centres, self.scheme, self.pool, self.seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Test loss and accuracy (None in regression) of the last epoch, and the best values of any epoch."""
+
+    loss: float | None
+    accuracy: float | None
+    best_loss: float | None
+    best_accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A trial and its outcome.
+
+    Attributes
+    ----------
+    diverged : whether the loss became infinite or NaN
+    components : components left after duplicates were merged
+    fit_seconds : processor time of this width; pool_seconds : of its pool, shared by all widths
+    predict_seconds : processor time of all test rows
+    when, environment : of the run
+    """
+
+    trial: Trial
+    score: Score
+    diverged: bool
+    components: int
+    fit_seconds: float
+    pool_seconds: float
+    predict_seconds: float
+    when: str
+    environment: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return nested dictionaries of plain values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Record:
+        """Invert `to_json`; raise ``KeyError`` or ``TypeError`` for anything else."""
+        nested = {"trial": Trial(**values["trial"]), "score": Score(**values["score"])}
+        return cls(**{**values, **nested})
+
+
+def environment() -> dict[str, str]:
+    """Return versions and machine."""
+    names = ("numpy", "scipy", "scikit-learn", "numba")
+    try:
+        ours = version("rflaf")
+    except ModuleNotFoundError:  # run from a checkout
+        ours = "unknown"
+    versions = {"rflaf": ours, **{name: version(name) for name in names}}
+    machine = {"python": platform.python_version(), "system": platform.platform(), "processors": str(os.cpu_count())}
+    return versions | machine
+
+
+def record(
+    trial: Trial, score: Score, components: int, fit_seconds: float, pool_seconds: float, predict_seconds: float
+) -> Record:
+    """Return the record of a trial that has just ended."""
+    return Record(
+        trial,
+        score,
+        diverged=score.loss is None or not np.isfinite(score.loss),
+        components=int(components),
+        fit_seconds=round(fit_seconds, 4),
+        pool_seconds=round(pool_seconds, 4),
+        predict_seconds=round(predict_seconds, 6),
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        environment=environment(),
+    )
+
+
+def targets(data: Dataset, labels: Array) -> Array:
+    """Return numbers as one column, classes as columns of zeros and ones."""
+    return labels[:, None] if data.task == "regression" else (labels[:, None] == np.unique(data.y_train)).astype(float)
+
+
+def judge(f: Array, data: Dataset) -> Score:
+    """Score outputs: numbers, log odds of two classes, or one output per class."""
+    y = targets(data, data.y_test)
+    if data.task == "classification" and f.shape[1] == 1:
+        f = np.hstack([np.zeros_like(f), f])
+    loss: optimisers.Loss = MeanSquare() if data.task == "regression" else CrossEntropy()
+    return score_of([(loss.value(f, y), accuracy(f, y))], data.task)
+
+
+def score_of(trace: list[tuple[float, float]], task: str) -> Score:
+    """Return the score of losses and accuracies per epoch."""
+    losses, accuracies = zip(*trace, strict=True)
+    if task == "regression":
+        return Score(losses[-1], None, min(losses), None)
+    return Score(losses[-1], accuracies[-1], min(losses), max(accuracies))
+
+
+def accuracy(f: Array, y: Array) -> float:
+    """Return the share of rows whose largest output is that of their class."""
+    return float(np.mean(np.argmax(f, axis=1) == np.argmax(y, axis=1)))
