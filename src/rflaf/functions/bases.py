@@ -236,7 +236,7 @@ class RBFBasis:
         return int(min(max(2 ** np.ceil(np.log2(needed)), _RBF_RESOLUTION), 512))
 
 
-def make_basis(name: str, n_basis: int, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:
+def make_basis(name: str, n_basis: int = 16, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:
     """The basis called ``"bspline"`` (cubic) or ``"rbf"``."""
     if name == "bspline":
         return BSplineBasis(n_basis, interval=interval)
