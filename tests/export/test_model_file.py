@@ -17,7 +17,14 @@ from settings import CONVEX, PAPER
 from sklearn.base import clone
 
 import rflaf
-from rflaf import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor, UnreadableModelFile
+from rflaf import (
+    GreedySelection,
+    LeverageSampling,
+    RandomActivationFeatures,
+    RFLAFClassifier,
+    RFLAFRegressor,
+    UnreadableModelFile,
+)
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export import model_file as persistence
@@ -38,18 +45,24 @@ def rows():
     return X, np.abs(X[:, 0]) + X[:, 1] * (X[:, 2] > 2)
 
 
-LEVERAGE = {"directions": "random", "activation": "shared", "sampling": "leverage", "pool_size": 20}
+LEVERAGE = {"directions": "random", "activation": "shared", "sampling": LeverageSampling(20)}
 REGRESSORS = {
     "refined": {"curves": True},
     "refined, straight": {"curves": False},
     "refined, shared": {"activation": "shared", "curves": False, "loss": "huber"},
     "shared": {**PAPER, "basis": "rbf"},
     "paper": LEVERAGE,
-    "greedy": {**CONVEX, "sampling": "greedy", "pool_size": 20},
+    "greedy": {**CONVEX, "sampling": GreedySelection(20)},
     "shapes": {"directions": "random", "activation": 2},
     "quantile": {**CONVEX, "loss": "quantile", "quantile": 0.8},
     "poisson": {**CONVEX, "loss": "poisson"},
-    "parts": {**CONVEX, "basis": RBFBasis(6, (-2.0, 2.0), 0.5), "density": StudentT(3.0), "loss": Huber(0.5)},
+    "parts": {
+        **CONVEX,
+        "basis": RBFBasis(6, (-2.0, 2.0), 0.5),
+        "density": StudentT(3.0),
+        "bandwidth": 1.0,
+        "loss": Huber(0.5),
+    },
     "no intercept": {**CONVEX, "fit_intercept": False, "density": "sobol", "basis": BSplineBasis(7, 2)},
 }
 

@@ -100,7 +100,7 @@ def _loses_its_tails(estimator: Any) -> bool:
 
 Combination = tuple[str, Callable[[Any], bool], str, str]
 
-# (argument, whether the others leave it without effect or sense, rule, remedy); braces hold the value.
+# (argument, whether the others leave it without effect or sense, rule about an estimator, remedy for the value).
 _COMBINATIONS: tuple[Combination, ...] = (
     (
         "sampling",
@@ -142,7 +142,7 @@ _COMBINATIONS: tuple[Combination, ...] = (
     (
         "sampling",
         _is_narrow_pool,
-        "pool_size must be at least n_components to draw from",
+        "pool_size must be at least n_components = {0.n_components} to draw from",
         "Raise pool_size or leave it at 'auto'.",
     ),
 )
@@ -161,7 +161,7 @@ def check_parameters(estimator: Any) -> None:
     for name, is_idle, rule, remedy in _COMBINATIONS:
         if is_idle(estimator):
             value = getattr(estimator, name)
-            raise InvalidParameterError(rule, value, remedy.format(value))
+            raise InvalidParameterError(rule.format(estimator), value, remedy.format(value))
 
 
 def check_value(name: str, value: Any) -> None:
