@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +27,7 @@ from rflaf.rows.progress import Begin
 from rflaf.training.algorithm1 import FitResult
 
 from .base import Fitting, RandomFeatureEstimator, check_weight
+from .class_labels import check_class_weight, known_classes, refuse_one_class, refuse_others
 from .parameters import check_value, resolve_loss
 from .retired import accept_retired
 from .sampling import Sampling
@@ -217,7 +217,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
-            self._check_weights_of_classes(("balanced",))
+            check_class_weight(self.class_weight, ("balanced",))
             labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
             result = self._fit_labels(labels, found, weights, fit.begin)
@@ -245,11 +245,11 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         """
         with self._fitting() as fit:
             check_value("half_life", half_life)
-            self._check_weights_of_classes(())
+            check_class_weight(self.class_weight, ())
             first = not hasattr(self, "model_")
-            known = self._known_classes(classes, first)
+            known = known_classes(classes, None if first else self.classes_)
             labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
-            _refuse_others(found, known)
+            refuse_others(found, known)
             self.classes_ = known
             if first:
                 result = self._fit_labels(labels, found, weights, fit.begin)
@@ -326,7 +326,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
-        _refuse_one_class(found[used > 0])
+        refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
@@ -375,36 +375,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         check_classification_targets(y)
         return X, y
 
-    def _check_weights_of_classes(self, words: tuple[str, ...]) -> None:
-        weight = self.class_weight
-        if isinstance(weight, dict):
-            fine = all(isinstance(w, Real) and 0 <= w < np.inf for w in weight.values())
-        else:
-            fine = weight is None or (isinstance(weight, str) and weight in words)
-        if not fine:
-            raise InvalidParameterError(
-                "class_weight must be " + " or ".join(["None", "a dict of weights, at least zero", *map(repr, words)]),
-                weight,
-                "Use None; partial_fit cannot balance classes it has not seen.",
-            )
-
-    def _known_classes(self, classes: ArrayLike | None, first: bool) -> Array:
-        """All labels that may come: those of the first call to `partial_fit`."""
-        if first and classes is None:
-            raise InvalidParameterError(
-                "the first call to partial_fit needs classes, all labels that will come", None, "Pass np.unique(y)."
-            )
-        if classes is None:
-            return self.classes_
-        known = np.unique(np.asarray(classes))
-        if not first and not np.array_equal(known, self.classes_):
-            raise InvalidParameterError(
-                f"classes must be those of the first call to partial_fit, {self.classes_.tolist()}",
-                known.tolist(),
-                "Leave classes out.",
-            )
-        return known
-
 
 def _probabilities(f: Array) -> Array:
     return expit(np.hstack([-f, f])) if f.shape[1] == 1 else softmax(f, axis=1)
@@ -412,22 +382,3 @@ def _probabilities(f: Array) -> Array:
 
 def _log_probabilities(f: Array) -> Array:
     return log_expit(np.hstack([-f, f])) if f.shape[1] == 1 else log_softmax(f, axis=1)
-
-
-def _refuse_one_class(present: Array) -> None:
-    if present.size < 2:
-        raise InvalidParameterError(
-            "labels must be of at least two classes",
-            f"{present.size} class: {present.tolist()}",
-            "There is nothing to tell apart.",
-        )
-
-
-def _refuse_others(y: Array, known: Array) -> None:
-    others = np.setdiff1d(y, known)
-    if others.size:
-        raise InvalidParameterError(
-            f"labels must be among the classes given first, {known.tolist()}",
-            others.tolist(),
-            "Name all classes in the first call to partial_fit.",
-        )
