@@ -19,17 +19,23 @@ from typing import Any
 from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from .estimators.sampling import GreedySelection, LeverageSampling
 from .estimators.width_plan import WidthPlan, plan
 from .export.model_file import load, save
 from .export.programs import to_c, to_onnx
+from .functions.bases import BSplineBasis, RBFBasis
 from .model.random_feature_model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Activation",
+    "BSplineBasis",
+    "GreedySelection",
     "InvalidParameterError",
+    "LeverageSampling",
     "MemoryBudgetError",
+    "RBFBasis",
     "RFLAFClassifier",
     "RFLAFRegressor",
     "RandomActivationFeatures",

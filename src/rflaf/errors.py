@@ -83,8 +83,8 @@ class CheckpointWarning(UserWarning):
 class StopReason(Enum):
     """How the search for the activation ended; the value is advice."""
 
-    CONVERGED = "converged: the objective no longer falls by more than tol"
-    ITERATIONS = "stopped at max_iter before it converged: raise max_iter or tol"
+    CONVERGED = "converged: the objective no longer falls"
+    ITERATIONS = "stopped at the most steps before it converged: raise alpha, or lower n_components"
     ROUNDING = "converged to rounding: no step lowers the objective any more"
     GRADIENT = "converged: the gradient is within tolerance of zero"
     NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"

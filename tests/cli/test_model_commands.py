@@ -105,12 +105,15 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
 def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
     path = tmp_path / "m.rflaf"
     arguments = ["fit", folder / "houses.csv", "--target", "2", "--out", path, *QUICK, "--json", "--test-share", "0",
-                 "--drop", "town", "--drop", "same", "--missing", "1", "--set", "alpha=0.001"]  # fmt: skip
+                 "--drop", "town", "--drop", "same", "--missing", "1", "--set", "alpha=0.001",
+                 "--set", "sampling=greedy", "--set", "pool_size=40", "--set", "n_basis=9"]  # fmt: skip
     said = json.loads(output(capsys, *arguments))
     assert said["target"] == "price"
     assert said["metrics"] == {}
     assert said["dropped"] == {}
-    assert rflaf.load(path).estimator.alpha == 0.001
+    estimator = rflaf.load(path).estimator
+    assert estimator.alpha == 0.001
+    assert (estimator.sampling, estimator.basis) == (rflaf.GreedySelection(40), rflaf.BSplineBasis(9))
     arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--json"]
     said = json.loads(output(capsys, *arguments, "--test", folder / "sold.csv", "--category", "built"))
     assert said["rows"] == {"train": 150, "test": 40}
@@ -241,6 +244,7 @@ def test_mistakes_of_every_kind_are_one_line(folder, tmp_path, capsys):
         "the output must not be a file that is read": [*fit, "--out", data],
         "--set must be NAME=VALUE; got 'loss'": [*fit, "--set", "loss"],
         "parameters must be those of RFLAFRegressor; got ['colour']": [*fit, "--set", "colour=red"],
+        "max_iter is no argument any more; got 9. Leave it out": [*fit, "--set", "max_iter=9"],
         "alpha must be 'auto' or a number": [*fit, "--set", "alpha=-1"],
         "n_components must be 'auto' or a whole number": [*fit, "--width", "wide"],
         "share of rows to measure on must be from 0 to 1": [*fit, "--test-share", "2"],

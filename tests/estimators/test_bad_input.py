@@ -14,7 +14,15 @@ from settings import PAPER
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rflaf import InvalidParameterError, MemoryBudgetError, RandomActivationFeatures, RFLAFRegressor
+from rflaf import (
+    BSplineBasis,
+    InvalidParameterError,
+    LeverageSampling,
+    MemoryBudgetError,
+    RandomActivationFeatures,
+    RBFBasis,
+    RFLAFRegressor,
+)
 from rflaf.functions.densities import Gaussian
 from rflaf.training.algorithm1 import LEAST_REFINED_ROWS
 
@@ -31,7 +39,7 @@ def stored(request, small_pool):
     """A fitted estimator of each class, pickled; and the arguments it was made with."""
     many = LEAST_REFINED_ROWS // len(TARGET) + 1
     rows, target = np.tile(ROWS, (many, 1)), np.tile(TARGET, many)
-    made_with = {"n_basis": 8, "random_state": 0, **request.param}
+    made_with = {"basis": BSplineBasis(8), "random_state": 0, **request.param}
     return {cls: pickle.dumps(cls(5, **made_with).fit(rows, target)) for cls in ESTIMATORS} | {"made_with": made_with}
 
 
@@ -70,31 +78,24 @@ def replaced(values, index, value):
     ("argument", "values", "rule"),
     [
         ("n_components", [0, -1, 2.5, True, "ten", None, np.nan], "must be 'auto' or a whole number, at least 1"),
-        ("tolerance", [-0.1, np.nan, "some", None], "must be a number, at least zero"),
+        ("width_tolerance", [-0.1, np.nan, "some", None], "must be a number, at least zero"),
         ("directions", ["straight", None, ["random"]], "must be 'refined' or 'random'"),
         ("curves", ["bent", None, 2, [True]], "must be 'auto', True or False"),
-        ("sampling", ["fancy", None], "must be 'plain' or 'leverage' or 'greedy'"),
+        ("sampling", ["fancy", None], "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
         (
             "activation",
             ["relu", None, 0, -1, 2.5, True],
             "must be 'per_component', 'shared' or a number of shapes, at least 1",
         ),
-        ("outliers", ["drop", None, True], "must be 'auto' or 'keep'"),
         ("basis", ["fourier", 3, None], "must be 'bspline'"),
-        ("n_basis", [3, 0, -4, 8.0, "ten", None], "must be a whole number, at least 4"),
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
-        ("pool_size", [0, -1, 2.5, "large", None], "must be 'auto' or a whole number, at least 1"),
         ("bandwidth", [0, -1.0, np.nan, np.inf, "wide", None], "must be 'auto' or a number above zero"),
         (
             "alpha",
             [-1e-3, np.nan, np.inf, "big", None, True, 10**400, (1, 2)],
             "must be 'auto' or a number, at least zero",
         ),
-        ("leverage_alpha", [0, -1.0, np.nan, "big", None], "must be 'auto' or a number above zero"),
-        ("leverage_rows", [0, -1, 2.5, "some", None], "must be 'all' or a whole number, at least 1"),
         ("fit_intercept", ["no", None, 2], "must be True or False"),
-        ("max_iter", [0, -1, 2.5, "many"], "must be a whole number, at least 1"),
-        ("tol", [0, -1e-4, np.nan, "tight"], "must be a number above zero"),
         ("n_jobs", [0, 2.5, "all", True], "must be None or a whole number but zero"),
         ("verbose", ["yes", None, 0.5], "must be True or False"),
         ("memory", [0, -1, 1e9, "1GB", None], "must be 'auto' or a number of bytes"),
@@ -114,25 +115,26 @@ def test_an_argument_out_of_its_range_is_refused_with_rule_value_and_remedy(
 
 
 @each_estimator
-@pytest.mark.parametrize("argument", ["alpha", "sampling", "n_components", "memory", "leverage_rows"])
+@pytest.mark.parametrize("argument", ["alpha", "sampling", "n_components", "memory"])
 def test_an_array_for_an_argument_is_refused_with_its_rule(argument, estimator_class, stored):
     error = refusal(stored, estimator_class, InvalidParameterError, **{argument: np.array([1, 2])})
     assert str(error).startswith(f"{argument} must be")
 
 
-@each_estimator
-def test_a_grid_of_gaussians_needs_two(estimator_class, stored):
-    error = refusal(stored, estimator_class, InvalidParameterError, basis="rbf", n_basis=1)
-    assert str(error) == "n_basis must be a whole number, at least 2 for a grid of Gaussians; got 1. The default is 16."
+def test_a_grid_of_gaussians_needs_two():
+    with pytest.raises(InvalidParameterError) as caught:
+        RBFBasis(1)
+    assert (
+        str(caught.value)
+        == "n_basis must be a whole number, at least 2 for a grid of Gaussians; got 1. The default is 16."
+    )
 
 
 @each_estimator
-def test_a_pool_narrower_than_the_width_is_refused_under_leverage_sampling_only(estimator_class, stored):
-    fixed = {**PAPER, "sampling": "leverage"}
-    error = refusal(stored, estimator_class, InvalidParameterError, pool_size=4, **fixed)
+def test_a_pool_narrower_than_the_width_is_refused(estimator_class, stored):
+    error = refusal(stored, estimator_class, InvalidParameterError, **PAPER, sampling=LeverageSampling(4))
     assert "pool_size must be at least n_components = 5" in str(error)
-    assert "got 4. Raise pool_size" in str(error)
-    estimator_class(5, pool_size=4, **PAPER).fit(ROWS, TARGET)
+    assert "got LeverageSampling(pool_size=4, alpha='auto', rows='all'). Raise pool_size" in str(error)
 
 
 @each_estimator
@@ -152,7 +154,7 @@ def test_refined_directions_refuse_a_number_of_shapes(estimator_class, stored):
 @each_estimator
 @pytest.mark.parametrize(
     "sampling",
-    [{}, PAPER, {**PAPER, "sampling": "leverage", "pool_size": 20}],
+    [{}, PAPER, {**PAPER, "sampling": LeverageSampling(20)}],
     ids=["as it is", "plain", "leverage"],
 )
 def test_too_little_memory_is_refused_naming_the_least_that_will_do(estimator_class, sampling, stored):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusal
 from scipy.special import expit
-from settings import CONVEX, PAPER
+from settings import CONVEX, PAPER, limited
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -31,7 +31,14 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf import (
+    BSplineBasis,
+    GreedySelection,
+    InvalidParameterError,
+    LeverageSampling,
+    RFLAFClassifier,
+    RFLAFRegressor,
+)
 from rflaf.errors import StopReason
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from rflaf.training import algorithm1 as training
@@ -42,9 +49,9 @@ only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.
 SHORT = {"tol": 0.1}  # a short search for the activation
 RUNGS = {
     "shared": {**PAPER, **SHORT},
-    "leverage": {**PAPER, **SHORT, "sampling": "leverage", "pool_size": 30},
+    "leverage": {**PAPER, **SHORT, "sampling": LeverageSampling(30)},
     "per component": CONVEX,
-    "greedy": {**CONVEX, **SHORT, "sampling": "greedy", "pool_size": 30},
+    "greedy": {**CONVEX, **SHORT, "sampling": GreedySelection(30)},
     "two shapes": {"directions": "random", "activation": 2},
 }
 each_rung = pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
@@ -53,7 +60,14 @@ refined_or_plain = pytest.mark.parametrize("rung", [{"curves": False}, PAPER], i
 
 def classifier(n_components: int = 10, **others) -> RFLAFClassifier:
     """A quick one: random directions, one convex problem, and a penalty that is given."""
-    return RFLAFClassifier(n_components, **{**CONVEX, "n_basis": 6, "alpha": 1e-5, "random_state": 0, **others})
+    fixed = {**CONVEX, "basis": BSplineBasis(6), "alpha": 1e-5, "random_state": 0}
+    return limited(RFLAFClassifier, n_components, **{**fixed, **others})
+
+
+def steady(rung):
+    """A rung whose leverage scores depend on the rows only by their sums."""
+    sampling = rung.get("sampling", "plain")
+    return {**rung, "sampling": replace(sampling, alpha=0.01)} if isinstance(sampling, LeverageSampling) else rung
 
 
 def rounding(rung) -> float:
@@ -113,8 +127,8 @@ def few_epochs(monkeypatch, no_rivals):
 @pytest.mark.usefixtures("few_epochs")
 @parametrize_with_checks(
     [
-        RFLAFClassifier(4, n_basis=5, pool_size=30, curves=False, alpha=1e-2, n_jobs=1, **SHORT),
-        RFLAFClassifier(4, n_basis=5, loss="squared_hinge", alpha=1e-2, n_jobs=1, **CONVEX),
+        RFLAFClassifier(4, basis=BSplineBasis(5), curves=False, alpha=1e-2, n_jobs=1),
+        RFLAFClassifier(4, basis=BSplineBasis(5), loss="squared_hinge", alpha=1e-2, n_jobs=1, **CONVEX),
     ]
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
@@ -134,7 +148,12 @@ def test_it_is_a_classifier_of_one_output():
 
 
 def test_parameters_are_stored_as_given_and_survive_clone_and_set_params():
-    given_ones = {"n_components": 7, "loss": "squared_hinge", "class_weight": {0: 1.0, 1: 2.0}, "n_basis": 9}
+    given_ones = {
+        "n_components": 7,
+        "loss": "squared_hinge",
+        "class_weight": {0: 1.0, 1: 2.0},
+        "basis": BSplineBasis(9),
+    }
     model = RFLAFClassifier(**given_ones)
     assert given_ones.items() <= model.get_params().items()
     assert clone(model).get_params() == model.get_params()
@@ -144,7 +163,7 @@ def test_parameters_are_stored_as_given_and_survive_clone_and_set_params():
 def test_it_has_the_parameters_of_the_regressor_but_those_of_targets():
     own, others = RFLAFClassifier().get_params(), RFLAFRegressor().get_params()
     assert set(own) - set(others) == {"class_weight"}
-    assert set(others) - set(own) == {"quantile", "outliers"}
+    assert set(others) - set(own) == {"quantile"}
     same = set(own) & set(others) - {"loss"}
     assert {name: own[name] for name in same} == {name: others[name] for name in same}
 
@@ -448,7 +467,7 @@ def test_the_fit_counts_weights_as_logistic_regression_does():
 
 
 def test_draws_of_one_direction_count_in_the_penalty():
-    model = classifier(alpha=1e-3, **RUNGS["leverage"] | {"pool_size": 12}).fit(ROWS, INSIDE)
+    model = classifier(alpha=1e-3, **RUNGS["leverage"] | {"sampling": LeverageSampling(12)}).fit(ROWS, INSIDE)
     assert model.n_components_ < 10
     reference = LogisticRegression(C=1 / (2 * 120 * 1e-3 * 10), tol=1e-10, solver="newton-cholesky")
     reference.fit(model.transform(ROWS), INSIDE)
@@ -478,7 +497,7 @@ def test_sparse_rows_give_the_model_of_the_same_dense_rows(convert, rung):
     rng = np.random.default_rng(5)
     X = rng.standard_normal((150, 5)) * (rng.random((150, 5)) < 0.5)
     y = np.digitize(X[:, 0] + X[:, 1] ** 2 + 0.5 * rng.standard_normal(150), [0.0, 1.0])
-    dense, sparse = (classifier(leverage_alpha=0.01, **rung).fit(rows, y) for rows in (X, convert(X)))
+    dense, sparse = (classifier(**steady(rung)).fit(rows, y) for rows in (X, convert(X)))
     assert_allclose(sparse.decision_function(convert(X)), dense.decision_function(X), rtol=0, atol=rounding(rung))
     assert_allclose(dense.decision_function(convert(X)), dense.decision_function(X), rtol=0, atol=1e-10)
 
@@ -510,7 +529,7 @@ def test_the_number_of_threads_does_not_change_a_bit(rung, n_classes):
     X = square(2500 if rung is PAPER else 210)  # several blocks, or several trials
     y = rings(X, n_classes)
     settings = {"alpha": 1e-3, "random_state": 0, **SHORT, **rung}
-    one, other = (RFLAFClassifier(5, n_jobs=n_jobs, **settings).fit(X, y) for n_jobs in (1, 2))
+    one, other = (limited(RFLAFClassifier, 5, n_jobs=n_jobs, **settings).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.directions_, other.directions_)
     assert_array_equal(one.coef_, other.coef_)
     assert_array_equal(one.predict_proba(X), other.predict_proba(X))
@@ -535,10 +554,10 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(rung):
 def test_weights_of_classes_act_as_repeated_rows(rung, n_classes):
     y = rings(ROWS, n_classes)
     times = np.array([1, 3, 2])[y]
-    weighted = classifier(class_weight={0: 1, 1: 3, 2: 2}, leverage_alpha=0.01, **rung)
+    weighted = classifier(class_weight={0: 1, 1: 3, 2: 2}, **steady(rung))
     if n_classes == 2:
         weighted.set_params(class_weight={0: 1, 1: 3})
-    repeated = classifier(leverage_alpha=0.01, **rung).fit(ROWS.repeat(times, axis=0), y.repeat(times))
+    repeated = classifier(**steady(rung)).fit(ROWS.repeat(times, axis=0), y.repeat(times))
     weighted.fit(ROWS, y)
     assert_allclose(weighted.predict_proba(ROWS), repeated.predict_proba(ROWS), rtol=0, atol=rounding(rung))
 
@@ -586,8 +605,8 @@ def test_weights_of_classes_are_by_label():
 @each_rung
 def test_whole_weights_act_as_repeated_rows(rung):
     times = np.random.default_rng(8).integers(0, 3, 120)
-    weighted = classifier(leverage_alpha=0.01, **rung).fit(ROWS, RINGS, sample_weight=times)
-    repeated = classifier(leverage_alpha=0.01, **rung).fit(ROWS.repeat(times, axis=0), RINGS.repeat(times))
+    weighted = classifier(**steady(rung)).fit(ROWS, RINGS, sample_weight=times)
+    repeated = classifier(**steady(rung)).fit(ROWS.repeat(times, axis=0), RINGS.repeat(times))
     assert_allclose(weighted.predict_proba(ROWS), repeated.predict_proba(ROWS), rtol=0, atol=rounding(rung))
 
 
@@ -621,7 +640,7 @@ def test_probabilities_average_to_the_shares_of_the_classes(n_classes, seed, wei
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((60, 3)), rng.permutation(np.arange(60) % n_classes)
     weight = rng.uniform(0.1, 2, 60) if weighted else np.ones(60)
-    model = classifier(5, n_basis=6, alpha=1e-2, **CONVEX).fit(X, y, sample_weight=weight)
+    model = classifier(5, basis=BSplineBasis(6), alpha=1e-2, **CONVEX).fit(X, y, sample_weight=weight)
     mean = weight @ model.predict_proba(X) / weight.sum()
     assert_allclose(mean, np.bincount(y, weight) / weight.sum(), rtol=0, atol=1e-6)
 
@@ -638,8 +657,8 @@ def crossed(X):
     "model",
     [
         RFLAFClassifier(30, random_state=0),
-        RFLAFClassifier.convex(20, pool_size=60, n_basis=10, alpha=1e-6, random_state=0, **SHORT),
-        RFLAFClassifier.paper(40, pool_size=60, n_basis=10, alpha=1e-6, random_state=0, **SHORT),
+        limited(RFLAFClassifier.convex, 20, pool_size=60, basis=BSplineBasis(10), alpha=1e-6, random_state=0, **SHORT),
+        limited(RFLAFClassifier.paper, 40, pool_size=60, n_basis=10, alpha=1e-6, random_state=0, **SHORT),
     ],
     ids=["refined", "convex", "paper"],
 )
@@ -681,7 +700,7 @@ def odds(X):
 def test_probabilities_are_near_the_true_ones(settings):
     X, new = square(1500), square(1000, seed=1)
     y = np.random.default_rng(2).random(1500) < expit(odds(X))
-    p = classifier(12, n_basis=16, **settings).fit(X, y).predict_proba(new)[:, 1]
+    p = classifier(12, basis=BSplineBasis(16), **settings).fit(X, y).predict_proba(new)[:, 1]
     assert np.abs(p - expit(odds(new))).mean() < 0.05
 
 
@@ -692,7 +711,7 @@ def test_probabilities_of_three_classes_are_near_the_true_ones():
 
     X, new = square(2000), square(1000, seed=1)
     y = np.argmax(np.random.default_rng(2).random((2000, 1)) < np.cumsum(truth(X), axis=1), axis=1)
-    p = classifier(12, n_basis=16, alpha=1e-4).fit(X, y).predict_proba(new)
+    p = classifier(12, basis=BSplineBasis(16), alpha=1e-4).fit(X, y).predict_proba(new)
     assert np.abs(p - truth(new)).mean() < 0.05
 
 
@@ -707,14 +726,16 @@ def test_few_rows_are_fitted_by_the_columns_and_random_directions():
 def test_directions_that_are_given_are_tried_too_where_there_are_few_rows(caplog):
     X = square(250)
     with caplog.at_level("INFO", logger="rflaf"):
-        model = RFLAFClassifier(5, n_basis=6, curves=False, random_state=0, **SHORT).fit(X, X[:, 0] > 0)
+        model = RFLAFClassifier(5, basis=BSplineBasis(6), curves=False, random_state=0).fit(X, X[:, 0] > 0)
     assert "5 given directions" in caplog.text
     assert len(model.trials_) > 0
     assert model.score(X, X[:, 0] > 0) > 0.98
 
 
 def test_a_width_is_found_on_the_greedy_path():
-    model = RFLAFClassifier.convex("auto", pool_size=30, n_basis=6, alpha=1e-5, random_state=0, **SHORT)
+    model = limited(
+        RFLAFClassifier.convex, "auto", pool_size=30, basis=BSplineBasis(6), alpha=1e-5, random_state=0, **SHORT
+    )
     model.fit(ROWS, RINGS)
     assert 1 <= model.n_components_ <= 30
     assert model.selection_.order.size >= model.n_components_
@@ -722,15 +743,18 @@ def test_a_width_is_found_on_the_greedy_path():
 
 
 def test_the_paper_has_leverage_scores_of_its_pool():
-    model = RFLAFClassifier.paper(8, pool_size=25, n_basis=6, alpha=1e-4, random_state=0, **SHORT).fit(ROWS, RINGS)
-    assert (model.directions, model.sampling, model.activation) == ("random", "leverage", "shared")
+    model = limited(RFLAFClassifier.paper, 8, pool_size=25, n_basis=6, alpha=1e-4, random_state=0, **SHORT)
+    model.fit(ROWS, RINGS)
+    assert (model.directions, model.sampling, model.activation) == ("random", LeverageSampling(25), "shared")
     assert model.leverage_scores_.shape == (25,)
     assert model.effective_dimension_ == pytest.approx(model.leverage_scores_.sum() / 25)
 
 
 @pytest.mark.parametrize("rung", [PAPER, CONVEX], ids=["shared", "per component"])
 def test_too_few_steps_are_warned_of_with_advice(rung):
-    with pytest.warns(ConvergenceWarning, match="the fit stopped at max_iter .* raise max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match="the fit stopped at the most steps .* raise alpha, or lower n_components"
+    ):
         model = classifier(max_iter=1, alpha=1e-9, **rung).fit(ROWS, RINGS)
     assert model.stop_reason_ is StopReason.ITERATIONS
     assert np.isfinite(model.predict_proba(ROWS)).all()
@@ -770,17 +794,18 @@ def awkward_table(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def awkward_model(rng: np.random.Generator) -> RFLAFClassifier:
     rung = RUNGS[str(rng.choice(["shared", "per component", "greedy"], p=[0.35, 0.4, 0.25]))]
-    return RFLAFClassifier(
+    small = {"sampling": GreedySelection(15)} if "sampling" in rung else {}
+    return limited(
+        RFLAFClassifier,
         int(rng.integers(5, 11 if rung["activation"] == "shared" else 16)),
         loss="log_loss" if rng.random() < 0.7 else "squared_hinge",
         class_weight=None if rng.random() < 0.5 else "balanced",
-        n_basis=5,
+        basis=BSplineBasis(5),
         alpha="auto" if rng.random() < 0.25 else float(rng.choice([1e-10, 1e-6])),
         fit_intercept=bool(rng.random() < 0.8),
-        max_iter=30,
         random_state=0,
         n_jobs=1,
-        **{**rung, "pool_size": 15},
+        **{**rung, "max_iter": 30, **small},
     )
 
 
@@ -932,9 +957,8 @@ def test_a_loss_of_your_own_is_refused_for_refined_directions(three):
         ("n_components", 0, "must be 'auto' or a whole number, at least 1"),
         ("alpha", -1.0, "must be 'auto' or a number, at least zero"),
         ("activation", "relu", "must be 'per_component', 'shared' or a number of shapes, at least 1"),
-        ("sampling", "fancy", "must be 'plain' or 'leverage' or 'greedy'"),
+        ("sampling", "fancy", "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
         ("basis", "fourier", "must be 'bspline'"),
-        ("tol", 0.0, "must be a number above zero"),
         ("n_jobs", 0, "must be None or a whole number but zero"),
     ],
 )

@@ -6,7 +6,7 @@ import logging
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import joblib
@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from settings import PAPER
+from settings import PAPER, limited
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
@@ -29,7 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info
 
-from rflaf import RandomActivationFeatures, RFLAFRegressor
+from rflaf import BSplineBasis, LeverageSampling, RandomActivationFeatures, RFLAFRegressor
 from rflaf.errors import StopReason
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.densities import Density, StudentT
@@ -38,7 +38,7 @@ from rflaf.training.memory import TableSize, least_memory
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)
-LEVERAGE = {**PAPER, "sampling": "leverage", "pool_size": 80}
+LEVERAGE = {**PAPER, "sampling": LeverageSampling(80)}
 MODELS = {"refined": {}, "plain": PAPER, "leverage": LEVERAGE}
 
 each_estimator = pytest.mark.parametrize("estimator_class", ESTIMATORS)
@@ -48,12 +48,15 @@ refined_or_plain = pytest.mark.parametrize("settings", [{}, PAPER], ids=["refine
 
 
 def regressor(n_components: int = 30, **others) -> RFLAFRegressor:
-    return RFLAFRegressor(n_components, **{"random_state": 0, **others})
+    return limited(RFLAFRegressor, n_components, **{"random_state": 0, **others})
 
 
 def steady(n_components: int = 30, **others) -> RFLAFRegressor:
     """A penalty that is given: then the search amplifies rounding by little, and equal problems have equal answers."""
-    return regressor(n_components, **{**PAPER, "alpha": 1e-3, "leverage_alpha": 0.01, **others})
+    sampling = others.get("sampling", "plain")
+    if isinstance(sampling, LeverageSampling):
+        others["sampling"] = replace(sampling, alpha=0.01)
+    return regressor(n_components, **{**PAPER, "alpha": 1e-3, **others})
 
 
 def two_outputs(y):
@@ -67,7 +70,7 @@ def two_outputs(y):
     [
         estimator_class(20, **settings)
         for estimator_class in ESTIMATORS
-        for settings in ({}, PAPER, {**PAPER, "sampling": "leverage", "pool_size": 40})
+        for settings in ({}, PAPER, {**PAPER, "sampling": LeverageSampling(40)})
     ]
 )
 def test_every_check_of_scikit_learn_passes(estimator, check):
@@ -76,7 +79,7 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
 
 @each_estimator
 def test_parameters_are_stored_as_given_and_survive_clone_and_set_params(estimator_class):
-    given = {"n_components": 7, "density": StudentT(df=3.0), "alpha": 0.5, "n_basis": 9, "random_state": 3}
+    given = {"n_components": 7, "density": StudentT(df=3.0), "alpha": 0.5, "basis": BSplineBasis(9), "random_state": 3}
     estimator = estimator_class(**given)
     assert given.items() <= estimator.get_params().items()
     assert clone(estimator).get_params() == estimator.get_params()
@@ -169,7 +172,8 @@ def test_weights_are_routed_through_a_grid_search(easy):
 def test_the_paper_is_leverage_sampling_of_random_directions_under_one_activation(easy):
     X, y = easy
     model = RFLAFRegressor.paper(25, pool_size=60, random_state=0)
-    assert (model.directions, model.sampling, model.activation, model.basis) == ("random", "leverage", "shared", "rbf")
+    assert (model.directions, model.activation, model.basis) == ("random", "shared", "rbf")
+    assert model.sampling == LeverageSampling(60)
     model.fit(X, y)
     assert model.leverage_scores_.shape == (60,)
     assert np.all((model.leverage_scores_ >= 0) & (model.leverage_scores_ <= 60))
@@ -181,10 +185,6 @@ def test_the_paper_is_leverage_sampling_of_random_directions_under_one_activatio
     assert model.directions_.shape == (3, model.n_components_)
     assert model.activation_.coefficients.shape == (1, 16)
     assert model.score(X, y) > 0.9
-
-
-def test_the_paper_cannot_be_talked_out_of_its_sampling():
-    assert RFLAFRegressor.paper(sampling="plain").sampling == "leverage"
 
 
 def test_the_paper_has_its_features_too(easy):
@@ -211,7 +211,7 @@ def test_importance_is_the_root_of_the_draws_over_those_expected(easy):
 
 
 def test_a_wider_draw_than_the_pool_can_offer_is_merged(easy):
-    model = regressor(50, **{**LEVERAGE, "pool_size": 50}).fit(*easy)
+    model = regressor(50, **{**LEVERAGE, "sampling": LeverageSampling(50)}).fit(*easy)
     assert model.n_components_ < 50
     assert model.n_components_ == np.unique(model.directions_, axis=1).shape[1]
 
@@ -226,13 +226,14 @@ def test_plain_sampling_has_no_scores_and_weights_all_components_alike(settings,
 
 
 def test_scores_from_part_of_the_rows_come_with_their_error(easy):
-    sampled = regressor(**LEVERAGE, leverage_rows=100).fit(*easy)
+    sampled = regressor(**{**LEVERAGE, "sampling": LeverageSampling(80, rows=100)}).fit(*easy)
     assert 0 < sampled.leverage_.relative_error < 1
     assert regressor(**LEVERAGE).fit(*easy).leverage_.relative_error == 0
 
 
 def test_the_effective_dimension_falls_as_its_lambda_grows(easy):
-    dimensions = [regressor(**LEVERAGE, leverage_alpha=lam).fit(*easy).effective_dimension_ for lam in (1e-4, 1e-2, 1)]
+    samplings = (LeverageSampling(80, lam) for lam in (1e-4, 1e-2, 1))
+    dimensions = [regressor(**PAPER, sampling=one).fit(*easy).effective_dimension_ for one in samplings]
     assert dimensions[0] > dimensions[1] > dimensions[2]
 
 
@@ -664,7 +665,9 @@ def test_a_quiet_fit_says_nothing(settings, easy, caplog, capsys):
 
 
 def test_too_few_steps_are_warned_of_with_advice(easy):
-    with pytest.warns(ConvergenceWarning, match="the fit stopped at max_iter .* raise max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match="the fit stopped at the most steps .* raise alpha, or lower n_components"
+    ):
         model = regressor(max_iter=1, **PAPER).fit(*easy)
     assert model.stop_reason_ is StopReason.ITERATIONS
     check_is_fitted(model)
@@ -715,7 +718,8 @@ def test_every_choice_of_basis_density_and_sampling_learns(basis, density, sampl
 )
 def test_a_refined_model_learns_from_any_basis_and_density(basis, density, easy):
     X, y = easy
-    model = regressor(8, basis=basis, density=density).fit(X[:400], y[:400])
+    bandwidth = 1.0 if density in ("student_t", "cauchy") else "auto"
+    model = regressor(8, basis=basis, density=density, bandwidth=bandwidth).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > 0.9
     assert model.model_.describe()["basis"].lower() == f"{basis}basis"
 

@@ -16,7 +16,7 @@ from refusals import refusal
 from settings import CONVEX, PAPER
 from sklearn.linear_model import Ridge
 
-from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf import BSplineBasis, InvalidParameterError, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.rows.blocks import ArraySource, array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.online import Chunk, begin
@@ -24,9 +24,9 @@ from rflaf.training.online import Chunk, begin
 pytestmark = pytest.mark.usefixtures("small_pool")
 quick = hypothesis_settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 RUNGS = {
-    "shared": {**PAPER, "n_basis": 6},
-    "leverage": {**PAPER, "n_basis": 6, "sampling": "leverage", "pool_size": 30},
-    "per component": {**CONVEX, "n_basis": 6},
+    "shared": {**PAPER, "basis": BSplineBasis(6)},
+    "leverage": {**PAPER, "basis": BSplineBasis(6), "sampling": LeverageSampling(30)},
+    "per component": {**CONVEX, "basis": BSplineBasis(6)},
 }
 N_FIRST = 60
 
@@ -62,12 +62,13 @@ def targets(y, n_outputs):
     return y[:, 0] if n_outputs == 1 else y
 
 
-def carried_on(model, table, cuts, weighted=False, n_outputs=1):
+def carried_on(model, table, cuts, weighted=False, n_outputs=1, half_life=None):
     """A copy of a model after the rows beyond the first ones, chunk by chunk."""
     X, y, weight = table
     model = pickle.loads(pickle.dumps(model))
     for part in np.split(np.arange(N_FIRST, len(X)), cuts):
-        model.partial_fit(X[part], targets(y, n_outputs)[part], weight[part] if weighted else None)
+        w = weight[part] if weighted else None
+        model.partial_fit(X[part], targets(y, n_outputs)[part], w, half_life=half_life)
     return model
 
 
@@ -138,10 +139,10 @@ def test_later_chunks_change_the_output_weights_only(table, begun):
 )
 def test_rows_fade_the_same_in_any_chunks(table, begun, cuts, half_life, weighted, rung):
     X, y, weight = table
-    parameters = regressor(half_life=half_life, **RUNGS[rung])
+    parameters = regressor(**RUNGS[rung])
     w = weight if weighted else np.ones(240)
-    model = parameters.partial_fit(X[:N_FIRST], y[:N_FIRST, 0], w[:N_FIRST])
-    model = carried_on(model, (X, y, w), cuts, weighted=True)
+    model = parameters.partial_fit(X[:N_FIRST], y[:N_FIRST, 0], w[:N_FIRST], half_life=half_life)
+    model = carried_on(model, (X, y, w), cuts, weighted=True, half_life=half_life)
     expected = ridge_on(model, X, y[:, 0], w * 2.0 ** (-np.arange(240)[::-1] / half_life))
     assert_allclose(model.predict(X), expected.predict(model.transform(X)), rtol=1e-8)
     layer, other = model.model_.last_layer, carried_on(begun["shared", False, 1], table, [])
@@ -154,9 +155,10 @@ def test_rows_fade_the_same_in_any_chunks(table, begun, cuts, half_life, weighte
 def test_how_sure_a_prediction_is_does_not_depend_on_the_chunks(table, half_life, weighted):
     X, y, weight = table
     w = weight if weighted else None
-    first = regressor(half_life=half_life).partial_fit(X[:N_FIRST], y[:N_FIRST], None if w is None else w[:N_FIRST])
+    of_first = None if w is None else w[:N_FIRST]
+    first = regressor().partial_fit(X[:N_FIRST], y[:N_FIRST], of_first, half_life=half_life)
     answers = [
-        carried_on(first, table, cuts, weighted, n_outputs=2).predict(X, return_std=True) for cuts in ([], [7, 100])
+        carried_on(first, table, cuts, weighted, 2, half_life).predict(X, return_std=True) for cuts in ([], [7, 100])
     ]
     assert_allclose(answers[1][1], answers[0][1], rtol=1e-7)
     assert (answers[0][1] > 0).all()
@@ -203,8 +205,8 @@ def test_targets_far_from_zero_keep_their_digits_in_single_precision(table):
 def fade_in(table, X, y, weight, loss="squared"):
     """A model of the first rows of a table that has then seen others, however these are given."""
     rows, outputs, w = table
-    model = regressor(half_life=30, loss=loss).partial_fit(rows[:N_FIRST], outputs[:N_FIRST, 0], w[:N_FIRST])
-    return model.partial_fit(X, y, weight)
+    model = regressor(loss=loss).partial_fit(rows[:N_FIRST], outputs[:N_FIRST, 0], w[:N_FIRST], half_life=30)
+    return model.partial_fit(X, y, weight, half_life=30)
 
 
 @pytest.mark.parametrize(("loss", "row_group"), [("squared", 7), ("poisson", 180)])
@@ -241,9 +243,9 @@ def test_drifting_data_are_followed(table):
     y = drift * np.sin(X[:, 0])
     errors = []
     for half_life in (None, 60):
-        model = regressor(half_life=half_life)
+        model = regressor()
         for part in np.split(np.arange(900), 6):
-            model.partial_fit(X[part], y[part])
+            model.partial_fit(X[part], y[part], half_life=half_life)
         errors.append(np.mean((model.predict(X[:450]) + np.sin(X[:450, 0])) ** 2))
     assert errors[1] < 0.01 * errors[0]
 
@@ -259,9 +261,9 @@ def test_other_losses_end_near_the_fit_of_all_rows(loss, half_life):
     rng = np.random.default_rng(5)
     X = rng.uniform(-2, 2, (1500, 2))
     y = COUNTS[loss](10 * np.sin(X[:, 0]) + 3 * rng.standard_normal(1500))
-    model = RFLAFRegressor(8, loss=loss, alpha=1e-3, half_life=half_life, random_state=0, **RUNGS["shared"])
+    model = RFLAFRegressor(8, loss=loss, alpha=1e-3, random_state=0, **RUNGS["shared"])
     for part in np.split(np.arange(1500), [600, 900, 1200]):
-        model.partial_fit(X[part], y[part])
+        model.partial_fit(X[part], y[part], half_life=half_life)
     chunk = Chunk(array_source(X, y), half_life or 1e12)
     whole, _ = begin(model.model_, model._terms, chunk, ThreadExecutor(1))
 
@@ -288,9 +290,9 @@ def test_labels_fade_too():
     settings = {**RUNGS["shared"], "alpha": 1e-3, "random_state": 0}
     errors = []
     for half_life in (None, 60):
-        model = RFLAFClassifier(8, half_life=half_life, **settings)
+        model = RFLAFClassifier(8, **settings)
         for part in np.split(np.arange(900), 6):
-            model.partial_fit(X[part], y[part], classes=[False, True])
+            model.partial_fit(X[part], y[part], classes=[False, True], half_life=half_life)
         errors.append(np.mean(model.predict(X) != (X[:, 0] <= 0)))
     assert errors[1] < 0.15 < 0.5 < errors[0]
 
@@ -353,4 +355,4 @@ def test_chunks_of_data_frames_must_have_the_same_columns(table):
 @pytest.mark.parametrize("half_life", [0, -1.0, "long", np.nan, True])
 def test_a_half_life_that_is_none_is_refused(table, half_life):
     with pytest.raises(InvalidParameterError, match="half_life must be None or a number of rows above zero"):
-        regressor(half_life=half_life).partial_fit(table[0], table[1])
+        regressor().partial_fit(table[0], table[1], half_life=half_life)

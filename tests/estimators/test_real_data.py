@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rflaf import RFLAFRegressor, plan
+from rflaf import LeverageSampling, RFLAFRegressor, plan
 
 pytestmark = pytest.mark.realdata
 SEEDS = {100: (0, 1, 2), 1000: (0,)}  # by width: the wider, the less a draw matters
@@ -65,7 +65,7 @@ def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_compon
 
 
 def test_leverage_sampling_meets_the_mark_of_plain_sampling():
-    settings = {**PAPER, "sampling": "leverage", "pool_size": 1000}
+    settings = {**PAPER, "sampling": LeverageSampling(1000)}
     error = mean_error(100, lambda seed: RFLAFRegressor(100, random_state=seed, **settings))
     assert error <= 0.64
 

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusal
 from scipy.special import expit
-from settings import CONVEX, PAPER
+from settings import CONVEX, PAPER, limited
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor, QuantileRegressor
 from sklearn.metrics import mean_pinball_loss, r2_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rflaf import InvalidParameterError, RFLAFRegressor
+from rflaf import BSplineBasis, GreedySelection, InvalidParameterError, RFLAFRegressor
 from rflaf.errors import StopReason
 from rflaf.functions.bases import make_basis
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("small_pool")
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 LOSSES = ("huber", "quantile", "poisson")
 SHORT = {"tol": 0.1}  # a short search for the activation
-GREEDY = {**CONVEX, "sampling": "greedy", "pool_size": 40}
+GREEDY = {**CONVEX, "sampling": GreedySelection(40)}
 RUNGS = {"shared": PAPER, "per component": CONVEX, "greedy": GREEDY}
 each_loss = pytest.mark.parametrize("loss", LOSSES)
 each_rung = pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
@@ -52,7 +52,8 @@ def target(loss) -> np.ndarray:
 
 def regressor(n_components: int = 10, **others) -> RFLAFRegressor:
     """A quick one: random directions, one convex problem, and a penalty that is given."""
-    return RFLAFRegressor(n_components, **{**CONVEX, "n_basis": 8, "alpha": 1e-5, "random_state": 0, **others})
+    fixed = {**CONVEX, "basis": BSplineBasis(8), "alpha": 1e-5, "random_state": 0}
+    return limited(RFLAFRegressor, n_components, **{**fixed, **others})
 
 
 # The conventions of scikit-learn
@@ -81,9 +82,9 @@ def failures(estimator) -> dict[str, str]:
 @pytest.mark.usefixtures("few_epochs")
 @parametrize_with_checks(
     [
-        RFLAFRegressor(4, n_basis=5, loss="poisson", pool_size=8, alpha=1e-3, curves=False, n_jobs=1, **SHORT),
+        RFLAFRegressor(4, basis=BSplineBasis(5), loss="poisson", alpha=1e-3, curves=False, n_jobs=1),
         *(
-            RFLAFRegressor(8, n_basis=5, loss=loss, alpha=1e-5, n_jobs=1, **SHORT, **CONVEX)
+            limited(RFLAFRegressor, 8, basis=BSplineBasis(5), loss=loss, alpha=1e-5, n_jobs=1, **SHORT, **CONVEX)
             for loss in ("huber", "quantile")
         ),
     ],
@@ -278,7 +279,7 @@ def test_the_share_of_fitted_rows_below_a_quantile_is_that_quantile(quantile, se
     """Up to the rows that are met and those within the smoothing: the slope in the intercept is zero."""
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((80, 2)), rng.standard_normal(80)
-    off = y - regressor(3, n_basis=5, loss="quantile", quantile=quantile, alpha=1e-2).fit(X, y).predict(X)
+    off = y - regressor(3, basis=BSplineBasis(5), loss="quantile", quantile=quantile, alpha=1e-2).fit(X, y).predict(X)
     near = np.mean(np.abs(off) <= 0.0101 * y.std())
     assert abs(np.mean(off < 0) - quantile) <= near + 1e-9
 
@@ -358,8 +359,8 @@ def test_wild_targets_do_not_pull(loss, rung, wild):
 
 def test_wild_targets_do_not_pull_a_refined_model(wild, no_rivals):
     X, y, truth = wild
-    settings = {"alpha": 1e-3, "curves": False, "outliers": "keep", "random_state": 0}
-    resists, follows = (RFLAFRegressor(10, loss=loss, **settings).fit(X, y) for loss in ("huber", "squared"))
+    settings = {"alpha": 1e-3, "curves": False, "random_state": 0}
+    resists, follows = (RFLAFRegressor(10, loss=loss, **settings).fit(X, y) for loss in ("huber", Squared()))
     error = [np.sqrt(np.mean((model.predict(X) - truth) ** 2)) for model in (resists, follows)]
     assert error[0] < 0.6
     assert error[1] > 3 * error[0]
@@ -441,7 +442,7 @@ def test_predicted_counts_add_up_to_those_seen(seed, log_mean, weighted):
     y = rng.poisson(np.exp(log_mean + X[:, 0] / 2)).astype(float)
     y[0] += 1
     weight = rng.uniform(0.1, 2, 60) if weighted else np.ones(60)
-    model = regressor(4, n_basis=5, loss="poisson", alpha=1e-3).fit(X, y, sample_weight=weight)
+    model = regressor(4, basis=BSplineBasis(5), loss="poisson", alpha=1e-3).fit(X, y, sample_weight=weight)
     assert weight @ model.predict(X) == pytest.approx(weight @ y, rel=1e-6)
 
 
@@ -545,10 +546,13 @@ def test_an_awkward_table_is_fitted_and_predicted(seed):
         y = y - rng.choice([0.0, 10.0])
     rung = list(RUNGS.values())[rng.integers(3)]
     alpha = "auto" if rng.random() < 0.4 else float(rng.choice([0.0, 1e-9, 1.0]))
+    rung = {**rung, "sampling": GreedySelection(20)} if rung is GREEDY else rung
     model = regressor(
-        int(rng.integers(1, 12)), loss=loss, quantile=rng.uniform(0.05, 0.95), n_basis=6, alpha=alpha, tol=1e-2,
-        fit_intercept=bool(rng.random() < 0.8), **{**rung, "pool_size": 20},
+        int(rng.integers(1, 12)), loss=loss, basis=BSplineBasis(6), alpha=alpha, tol=1e-2,
+        fit_intercept=bool(rng.random() < 0.8), **rung,
     )  # fmt: skip
+    if loss == "quantile":
+        model.set_params(quantile=rng.uniform(0.05, 0.95))
     dtype = rng.choice([np.float32, np.float64])
     model.fit(X.astype(dtype), y)
     assert isinstance(model.stop_reason_, StopReason)

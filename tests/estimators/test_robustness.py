@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from settings import PAPER
 
-from rflaf import RFLAFRegressor
+from rflaf import GreedySelection, LeverageSampling, RFLAFRegressor
 from rflaf.training.algorithm1 import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
@@ -63,7 +63,7 @@ def awkward_model(rng: np.random.Generator) -> RFLAFRegressor:
         n_components, basis=rng.choice(BASES), fit_intercept=bool(rng.random() < 0.8), random_state=0, **PAPER
     )
     if rng.random() < 0.4:
-        model.set_params(sampling="leverage", pool_size=int(rng.integers(n_components, 121)))
+        model.set_params(sampling=LeverageSampling(int(rng.integers(n_components, 121))))
     if rng.random() < 0.2:
         model.set_params(alpha=rng.choice([0.0, 1e-9, 1e-3, 10.0]))
     return model
@@ -74,7 +74,8 @@ def awkward_compact_model(rng: np.random.Generator) -> RFLAFRegressor:
     model = awkward_model(rng)
     activation, sampling = COMPACT[rng.integers(len(COMPACT))]
     n_components = int(rng.integers(1, 31))
-    return model.set_params(n_components=n_components, activation=activation, sampling=sampling, pool_size=40)
+    sampling = GreedySelection(40) if sampling == "greedy" else sampling
+    return model.set_params(n_components=n_components, activation=activation, sampling=sampling)
 
 
 def awkward_refined_model(rng: np.random.Generator) -> RFLAFRegressor:
@@ -139,7 +140,7 @@ def test_an_awkward_table_of_few_rows_is_fitted_and_predicted_by_default(seed):
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, PAPER, {**PAPER, "sampling": "leverage", "pool_size": 40}], ids=["refined", "plain", "leverage"]
+    "settings", [{}, PAPER, {**PAPER, "sampling": LeverageSampling(40)}], ids=["refined", "plain", "leverage"]
 )
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("n_rows", [20, LEAST_REFINED_ROWS + 50])

@@ -11,7 +11,7 @@ from settings import PAPER
 from sklearn.utils import check_random_state
 
 import rflaf
-from rflaf import RFLAFClassifier, RFLAFRegressor, WidthPlan, plan, theory
+from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor, WidthPlan, plan, theory
 from rflaf.errors import AssumptionWarning, InvalidParameterError, StopReason
 from rflaf.estimators import width_plan as planning
 from rflaf.functions.bases import BSplineBasis, fit_function
@@ -194,7 +194,7 @@ def test_memory_and_time_are_above_zero_and_memory_grows_with_the_width_that_is_
     X, y = easy
     assert planned.practice.fit_seconds > 0
     assert planned.fit_bytes > 0
-    narrow = plan(X, y, tolerance=1e4, random_state=0)
+    narrow = plan(X, y, width_tolerance=1e4, random_state=0)
     assert narrow.enough_plain == 1
     assert narrow.enough_greedy == 1
     assert 0 < narrow.fit_bytes < planned.fit_bytes
@@ -202,7 +202,8 @@ def test_memory_and_time_are_above_zero_and_memory_grows_with_the_width_that_is_
 
 def test_a_larger_tolerance_asks_for_less(planned):
     widths = [
-        (one.enough_plain, one.enough_greedy) for one in (replace(planned, tolerance=t) for t in (0, 0.01, 0.1, 1))
+        (one.enough_plain, one.enough_greedy)
+        for one in (replace(planned, width_tolerance=t) for t in (0, 0.01, 0.1, 1))
     ]
     for narrower, wider in zip(widths[1:], widths[:-1], strict=True):
         assert narrower[0] <= wider[0]
@@ -410,13 +411,11 @@ def mean_square(model, X, y) -> float:
     return float(np.mean((model.predict(X) - y) ** 2))
 
 
-@pytest.mark.parametrize("sampling", ["plain", "leverage"])
+@pytest.mark.parametrize("sampling", ["plain", LeverageSampling(600)], ids=["plain", "leverage"])
 def test_an_automatic_width_is_nearly_as_good_as_the_widest(smooth, sampling):
     X, y = smooth
     train, test = slice(0, 1500), slice(1500, None)
     arguments = {**PAPER, "sampling": sampling, "random_state": 0}
-    if sampling == "leverage":
-        arguments["pool_size"] = 600
     chosen = RFLAFRegressor("auto", **arguments).fit(X[train], y[train])
     widest = RFLAFRegressor(500, **arguments).fit(X[train], y[train])
     assert 1 <= chosen.n_components_ < 500
@@ -461,8 +460,11 @@ def test_an_automatic_width_needs_no_rows_to_hold_out(n_rows):
         ({"epsilon": 0.0}, "epsilon must lie between 0 and 1"),
         ({"epsilon": 1.5}, "epsilon must lie between 0 and 1"),
         ({"epsilon": np.nan}, "epsilon must lie between 0 and 1"),
-        ({"tolerance": -0.1}, r"tolerance must be a number, at least zero; got -0\.1\. The default is 0\.01\."),
-        ({"tolerance": np.nan}, "tolerance must be a number, at least zero; got nan"),
+        (
+            {"width_tolerance": -0.1},
+            r"width_tolerance must be a number, at least zero; got -0\.1\. The default is 0\.01\.",
+        ),
+        ({"width_tolerance": np.nan}, "width_tolerance must be a number, at least zero; got nan"),
         ({"loss": "hinge"}, r"loss must be 'auto', 'squared', 'log_loss' or a Loss object; got 'hinge'\. Use 'auto'\."),
         ({"loss": None}, "loss must be 'auto', 'squared', 'log_loss' or a Loss object; got None"),
         ({"loss": Squared}, "loss must be 'auto', 'squared', 'log_loss' or a Loss object; got <class"),

@@ -72,7 +72,7 @@ def seeds() -> list[bytes]:
     models = [
         rflaf.RFLAFRegressor(4, curves=True, random_state=0).fit(X, y),
         rflaf.RFLAFRegressor.paper(4, pool_size=8, random_state=0).fit(X, y),
-        rflaf.RFLAFRegressor(3, directions="random", basis=bases.RBFBasis(5), density="student_t",
+        rflaf.RFLAFRegressor(3, directions="random", basis=bases.RBFBasis(5), density="student_t", bandwidth=1.0,
                              loss="quantile", random_state=0).fit(X, y),
         rflaf.RFLAFClassifier(3, directions="random", class_weight=weights, random_state=0)
         .partial_fit(X, labels, list("abc")),

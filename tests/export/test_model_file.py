@@ -17,7 +17,14 @@ from settings import CONVEX, PAPER
 from sklearn.base import clone
 
 import rflaf
-from rflaf import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor, UnreadableModelFile
+from rflaf import (
+    GreedySelection,
+    LeverageSampling,
+    RandomActivationFeatures,
+    RFLAFClassifier,
+    RFLAFRegressor,
+    UnreadableModelFile,
+)
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export import model_file as persistence
@@ -38,18 +45,24 @@ def rows():
     return X, np.abs(X[:, 0]) + X[:, 1] * (X[:, 2] > 2)
 
 
-LEVERAGE = {"directions": "random", "activation": "shared", "sampling": "leverage", "pool_size": 20}
+LEVERAGE = {"directions": "random", "activation": "shared", "sampling": LeverageSampling(20)}
 REGRESSORS = {
     "refined": {"curves": True},
     "refined, straight": {"curves": False},
     "refined, shared": {"activation": "shared", "curves": False, "loss": "huber"},
     "shared": {**PAPER, "basis": "rbf"},
     "paper": LEVERAGE,
-    "greedy": {**CONVEX, "sampling": "greedy", "pool_size": 20},
+    "greedy": {**CONVEX, "sampling": GreedySelection(20)},
     "shapes": {"directions": "random", "activation": 2},
     "quantile": {**CONVEX, "loss": "quantile", "quantile": 0.8},
     "poisson": {**CONVEX, "loss": "poisson"},
-    "parts": {**CONVEX, "basis": RBFBasis(6, (-2.0, 2.0), 0.5), "density": StudentT(3.0), "loss": Huber(0.5)},
+    "parts": {
+        **CONVEX,
+        "basis": RBFBasis(6, (-2.0, 2.0), 0.5),
+        "density": StudentT(3.0),
+        "bandwidth": 1.0,
+        "loss": Huber(0.5),
+    },
     "no intercept": {**CONVEX, "fit_intercept": False, "density": "sobol", "basis": BSplineBasis(7, 2)},
 }
 
@@ -396,3 +409,38 @@ def test_arguments_that_are_objects_come_back(fitted, tmp_path):
     assert again.get_params() == fitted["parts"].get_params()
     assert again.loss_ == Huber(0.5)
     assert isinstance(fitted["quantile"].loss_, Pinball)
+
+
+OLD = {
+    "paper": {"sampling": "leverage", "pool_size": 20, "leverage_alpha": "auto", "leverage_rows": "all"},
+    "greedy": {"sampling": "greedy", "pool_size": 20},
+    "refined": {"loss": {"class": "Squared"}, "outliers": "auto", "pool_size": "auto", "n_basis": 16},
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_arguments_under_their_former_names_are_read(name, fitted, rows, tmp_path):
+    """As files of earlier versions of the library hold them."""
+
+    def age(header, arrays):
+        del header["parameters"]["width_tolerance"]
+        header["parameters"] |= {**OLD[name], "tolerance": 0.01, "max_iter": 500, "tol": 1e-4, "half_life": None}
+
+    again = load(forge(fitted[name], tmp_path / "old.rflaf", age))
+    assert_same_estimator(fitted[name], again)
+    assert np.array_equal(again.predict(rows[0]), fitted[name].predict(rows[0]))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pool_size": 0}, "pool_size must be 'auto' or a whole number"),
+        ({"alpha": [1]}, "header.parameters.sampling.alpha must be a label"),
+        ({"rows": None}, "header.parameters.sampling.rows must be a label"),
+        ({"shell": 1}, "of pool_size, alpha, rows"),
+    ],
+)
+def test_a_forged_sampling_is_refused(values, message, fitted, tmp_path):
+    path = forge(fitted["paper"], tmp_path / "forged.rflaf", lambda h, a: h["parameters"]["sampling"].update(values))
+    with pytest.raises(UnreadableModelFile, match=message):
+        load(path)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import matplotlib as mpl
 
+from rflaf import GreedySelection, LeverageSampling
+
 mpl.use("Agg")
 
 import matplotlib.pyplot as plt
@@ -56,12 +58,12 @@ def table():
 
 @pytest.fixture(scope="module")
 def shared(table):
-    return RFLAFRegressor(10, random_state=0, sampling="leverage", pool_size=80, **PAPER).fit(*table)
+    return RFLAFRegressor(10, random_state=0, sampling=LeverageSampling(80), **PAPER).fit(*table)
 
 
 @pytest.fixture(scope="module")
 def convex(table):
-    return RFLAFRegressor(8, random_state=0, sampling="greedy", pool_size=60, **CONVEX).fit(*table)
+    return RFLAFRegressor(8, random_state=0, sampling=GreedySelection(60), **CONVEX).fit(*table)
 
 
 @pytest.fixture(scope="module")

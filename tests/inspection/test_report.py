@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import rflaf
-from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf import GreedySelection, InvalidParameterError, RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.metrics import classification_scores, regression_scores
 from rflaf.estimators.svg import Markup, element, join
 from rflaf.functions.densities import AxesFirst, Gaussian
@@ -191,7 +191,7 @@ def test_a_multi_output_regression_and_a_margin_classifier_and_a_bare_model_are_
 
 def test_other_rungs_say_what_they_are(table, plan):
     X, y = table[0].to_numpy(), table[1]
-    convex = RFLAFRegressor(6, sampling="greedy", pool_size=40, random_state=0, **CONVEX).fit(X, y)
+    convex = RFLAFRegressor(6, sampling=GreedySelection(40), random_state=0, **CONVEX).fit(X, y)
     paper = RFLAFRegressor.paper(6, pool_size=60, random_state=0).fit(X, y)
     assert "Convex: 6 components chosen greedily" in render_report(convex, X, y, plan=plan)
     plain = RFLAFRegressor(6, random_state=0, **CONVEX).fit(X, y)

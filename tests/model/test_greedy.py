@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from settings import PAPER
 
-from rflaf import RFLAFRegressor
+from rflaf import GreedySelection, LeverageSampling, RFLAFRegressor
 from rflaf.errors import InvalidParameterError
 from rflaf.model.greedy import Selection, WidthPath, nested_errors, select_greedily, width_grid
 from rflaf.model.normal_equations import NormalEquations
@@ -342,14 +342,14 @@ def test_a_grid_of_widths_rises_from_one_to_the_largest_in_steps_of_at_most_two(
 
 
 def greedy(n_components: int = 12, **others) -> RFLAFRegressor:
-    fixed = {**PAPER, "sampling": "greedy", "pool_size": 60, "random_state": 0}
+    fixed = {**PAPER, "sampling": GreedySelection(60), "random_state": 0}
     return RFLAFRegressor(n_components, **{**fixed, **others})
 
 
 def test_the_selection_is_kept_only_by_greedy_estimators(easy):
     X, y = easy
     assert RFLAFRegressor(10, random_state=0, **PAPER).fit(X, y).selection_ is None
-    assert greedy(10, sampling="leverage", pool_size=40).fit(X, y).selection_ is None
+    assert greedy(10, sampling=LeverageSampling(40)).fit(X, y).selection_ is None
     model = greedy().fit(X, y)
     assert model.selection_.order.shape == (12,)
     assert model.selection_.errors.shape == model.selection_.gcv.shape == (13,)
@@ -366,7 +366,7 @@ def test_directions_are_those_of_the_pool_in_the_order_they_were_chosen(easy):
 
 @pytest.mark.parametrize("activation", ["shared", "per_component"])
 def test_an_automatic_width_is_the_best_on_the_path(easy, activation):
-    model = greedy("auto", pool_size=200, activation=activation).fit(*easy)
+    model = greedy("auto", sampling=GreedySelection(200), activation=activation).fit(*easy)
     selection = model.selection_
     assert 1 <= model.n_components_ == selection.best_width(0.01) < selection.order.size
     np.testing.assert_allclose(selection.errors[0], 1, rtol=1e-9)
@@ -401,8 +401,8 @@ def test_any_number_of_threads_gives_the_same_selection_bit_for_bit(n_outputs):
 
 def test_a_pool_smaller_than_the_width_is_refused(easy):
     with pytest.raises(InvalidParameterError, match=r"pool_size must be at least n_components = 20 to draw from"):
-        greedy(20, pool_size=19).fit(*easy)
-    assert greedy(20, pool_size=20).fit(*easy).n_components_ == 20
+        greedy(20, sampling=GreedySelection(19)).fit(*easy)
+    assert greedy(20, sampling=GreedySelection(20)).fit(*easy).n_components_ == 20
 
 
 @pytest.mark.parametrize("activation", ["shared", "per_component"])

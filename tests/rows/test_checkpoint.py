@@ -12,9 +12,11 @@ import time
 
 import numpy as np
 import pytest
+from settings import limited
 
-from rflaf import RFLAFClassifier, RFLAFRegressor
+from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import CheckpointWarning, InvalidParameterError
+from rflaf.functions.losses import Squared
 from rflaf.model.features import sum_equations
 from rflaf.model.normal_equations import NormalEquations, Remedy
 from rflaf.rows import checkpoint
@@ -164,10 +166,10 @@ def test_a_fit_on_a_full_disk_gives_its_model(tmp_path, monkeypatch):
 FITS = {
     "shared": (RFLAFRegressor(6, activation="shared", **RANDOM), Y),
     "one a component": (RFLAFRegressor(4, **RANDOM), Y),
-    "leverage": (RFLAFRegressor(6, activation="shared", sampling="leverage", pool_size=40, **RANDOM), Y),
-    "quantile": (RFLAFRegressor(4, loss="quantile", alpha=1e-3, max_iter=40, **RANDOM), Y),
+    "leverage": (RFLAFRegressor(6, activation="shared", sampling=LeverageSampling(40), **RANDOM), Y),
+    "quantile": (limited(RFLAFRegressor, 4, loss="quantile", alpha=1e-3, max_iter=40, **RANDOM), Y),
     "classes": (RFLAFClassifier(4, alpha=1e-3, **RANDOM), Y > 1),
-    "refined": (RFLAFRegressor(4, curves=False, alpha=1e-4, random_state=0, n_jobs=1, outliers="keep"), Y),
+    "refined": (RFLAFRegressor(4, curves=False, alpha=1e-4, random_state=0, n_jobs=1, loss=Squared()), Y),
 }
 
 

@@ -15,11 +15,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from settings import CONVEX, PAPER
+from settings import CONVEX, PAPER, limited
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from rflaf import InvalidParameterError, RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from rflaf import (
+    BSplineBasis,
+    InvalidParameterError,
+    LeverageSampling,
+    RandomActivationFeatures,
+    RFLAFClassifier,
+    RFLAFRegressor,
+)
 from rflaf.errors import ClusterError
 from rflaf.rows.blocks import ArraySource, Block, Pairs, Scratch, StandardisedTargets, parts_of
 from rflaf.rows.dask import Cluster, DaskExecutor, DaskSource, _add, executor_for, is_collection, open_collection
@@ -74,16 +81,16 @@ def client(cluster):
 
 REGRESSORS = {
     "shared": {**PAPER},
-    "leverage": {**PAPER, "sampling": "leverage", "pool_size": 40},
-    "per component": {**CONVEX, "n_basis": 8},
-    "greedy": {**CONVEX, "n_basis": 8, "sampling": "greedy"},
+    "leverage": {**PAPER, "sampling": LeverageSampling(40)},
+    "per component": {**CONVEX, "basis": BSplineBasis(8)},
+    "greedy": {**CONVEX, "basis": BSplineBasis(8), "sampling": "greedy"},
     "huber": {**PAPER, "loss": "huber", "alpha": 1e-4},
-    "quantile": {**CONVEX, "n_basis": 6, "loss": "quantile", "alpha": 1e-3},
+    "quantile": {**CONVEX, "basis": BSplineBasis(6), "loss": "quantile", "alpha": 1e-3},
 }
 
 
 def regressor(name="shared", **others):
-    return RFLAFRegressor(10, **{"random_state": 0, **REGRESSORS[name], **others})
+    return limited(RFLAFRegressor, 10, **{"random_state": 0, **REGRESSORS[name], **others})
 
 
 @pytest.fixture(scope="module")
@@ -221,10 +228,10 @@ def test_chunks_of_partitions_are_learned(rows, here):
 @pytest.mark.parametrize("name", ["shared", "huber"])
 def test_rows_of_partitions_fade_in_their_order(name, rows, here):
     X, y, _, weight = rows
-    one, other = (regressor(name, half_life=300, alpha=1e-3) for _ in range(2))
+    one, other = (regressor(name, alpha=1e-3) for _ in range(2))
     for part in (slice(0, 500), slice(500, N)):
-        one.partial_fit(X[part], y[part], weight[part])
-        other.partial_fit(cut(X[part], 3), cut(y[part], 3), cut(weight[part], 3))
+        one.partial_fit(X[part], y[part], weight[part], half_life=300)
+        other.partial_fit(cut(X[part], 3), cut(y[part], 3), cut(weight[part], 3), half_life=300)
     assert_allclose(other.predict(X), one.predict(X), rtol=0, atol=1e-6)
 
 
@@ -483,9 +490,10 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
         patch.setattr(Cluster, "compute", lambda *given: readers.append(1) or compute(*given))
         patch.setattr("rflaf.rows.files.parquet_rows._PART_ROWS", 300)
         assert_allclose(fitted("shared"), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
-        fading, expected = (regressor(half_life=300).fit(X, y, weight) for _ in range(2))
-        fading.partial_fit(tmp_path / "rows.parquet", "y", "w")
-        assert_allclose(fading.predict(X), expected.partial_fit(X, y, weight).predict(X), rtol=0, atol=1e-8)
+        fading, expected = (regressor().fit(X, y, weight) for _ in range(2))
+        fading.partial_fit(tmp_path / "rows.parquet", "y", "w", half_life=300)
+        expected.partial_fit(X, y, weight, half_life=300)
+        assert_allclose(fading.predict(X), expected.predict(X), rtol=0, atol=1e-8)
         few = {"max_iter": 3, "memory": 10**7}
         with pytest.warns(ConvergenceWarning):
             streamed = fitted("huber", **few)

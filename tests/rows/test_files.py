@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from rflaf import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from rflaf import GreedySelection, LeverageSampling, RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.rows.blocks import ArraySource, LabelTargets
 from rflaf.rows.files import Table, find_files, is_files, open_table
@@ -151,11 +151,9 @@ MODELS = {
     "shared": RFLAFRegressor(8, activation="shared", **RANDOM),
     "one a component": RFLAFRegressor(4, **RANDOM),
     "shapes": RFLAFRegressor(4, activation=2, **RANDOM),
-    "leverage": RFLAFRegressor(8, activation="shared", sampling="leverage", pool_size=60, **RANDOM),
-    "leverage of a sample": RFLAFRegressor(
-        8, activation="shared", sampling="leverage", pool_size=60, leverage_rows=500, **RANDOM
-    ),
-    "greedy": RFLAFRegressor("auto", sampling="greedy", pool_size=60, **RANDOM),
+    "leverage": RFLAFRegressor(8, activation="shared", sampling=LeverageSampling(60), **RANDOM),
+    "leverage of a sample": RFLAFRegressor(8, activation="shared", sampling=LeverageSampling(60, rows=500), **RANDOM),
+    "greedy": RFLAFRegressor("auto", sampling=GreedySelection(60), **RANDOM),
     "huber": RFLAFRegressor(4, loss="huber", **RANDOM),
     "quantile": RFLAFRegressor(8, loss="quantile", quantile=0.8, activation="shared", **RANDOM),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from settings import PAPER
+from settings import PAPER, limited
 from sklearn.linear_model import Ridge
 
 from rflaf import RFLAFRegressor
@@ -88,12 +88,12 @@ def recover(shape: str, family: str, intercept: bool):
     sigma = lambda z: SHAPES[shape](np.clip(z, -3, 3))  # noqa: E731
     model = RFLAFRegressor(
         N_COMPONENTS, basis=FAMILIES[family], bandwidth=SPREAD[type(FAMILIES[family])] * N_FEATURES**0.5,
-        fit_intercept=intercept, max_iter=1000, random_state=0, **PAPER,
+        fit_intercept=intercept, random_state=0, **PAPER,
     )  # fmt: skip
-    directions = model.set_params(tol=0.5).fit(X, X[:, 0]).model_.directions
+    directions = limited(model.set_params, max_iter=1000, tol=0.5).fit(X, X[:, 0]).model_.directions
     v = rng.standard_normal(N_COMPONENTS) / np.sqrt(N_COMPONENTS)
     y, y_test = (sigma(rows @ directions.W + directions.offset) @ v for rows in (X, X_test))
-    model.set_params(tol=1e-6).fit(X, y)
+    limited(model.set_params, max_iter=1000, tol=1e-6).fit(X, y)
     np.testing.assert_array_equal(model.directions_, directions.W)
     projections = X @ directions.W + directions.offset
     low, high = np.clip(np.quantile(projections, [0.005, 0.995]), -3, 3)

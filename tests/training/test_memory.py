@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import limited
 
-from rflaf import RFLAFClassifier, RFLAFRegressor
+from rflaf import GreedySelection, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.functions.losses import Logistic
 from rflaf.rows.files import open_table
@@ -98,9 +99,9 @@ RANDOM = {"directions": "random"}
 FITS = {
     "shared": (RFLAFRegressor(60, activation="shared", **RANDOM), TARGET),
     "one a component": (RFLAFRegressor(20, **RANDOM), TARGET),
-    "leverage": (RFLAFRegressor(30, activation="shared", sampling="leverage", pool_size=300, **RANDOM), TARGET),
-    "greedy": (RFLAFRegressor(10, sampling="greedy", pool_size=200, **RANDOM), TARGET),
-    "a pool too large for its matrix": (RFLAFRegressor(10, sampling="greedy", pool_size=2000, **RANDOM), TARGET),
+    "leverage": (RFLAFRegressor(30, activation="shared", sampling=LeverageSampling(300), **RANDOM), TARGET),
+    "greedy": (RFLAFRegressor(10, sampling=GreedySelection(200), **RANDOM), TARGET),
+    "a pool too large for its matrix": (RFLAFRegressor(10, sampling=GreedySelection(2000), **RANDOM), TARGET),
     "two outputs": (RFLAFRegressor(40, activation="shared", **RANDOM), np.column_stack([TARGET, TARGET**2])),
     "logistic": (RFLAFClassifier(10, alpha=1e-4, **RANDOM), TARGET > 1),
     "poisson": (RFLAFRegressor(30, loss="poisson", alpha=1e-4, **RANDOM), np.floor(np.abs(TARGET))),
@@ -113,7 +114,7 @@ FITS = {
 def test_a_fit_allocates_no_more_than_its_budget(name):
     model, y = FITS[name]
     X = ROWS[: len(y)]
-    model.set_params(n_jobs=2, random_state=0, max_iter=20, memory="auto")
+    limited(model.set_params, n_jobs=2, random_state=0, max_iter=20, memory="auto")
     model.fit(ROWS[:1000], y[:1000])  # compiles
     with pytest.raises(MemoryBudgetError) as refusal:
         model.set_params(memory=1).fit(X, y)

@@ -14,12 +14,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from refusals import refusal
-from settings import CONVEX, PAPER
+from settings import CONVEX, PAPER, limited
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 
-from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf import BSplineBasis, InvalidParameterError, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import StopReason
 from rflaf.functions.losses import Logistic, Softmax, Squared
 from rflaf.model.random_feature_model import RandomFeatureModel
@@ -47,7 +47,7 @@ def table():
 def features_of(table, n_outputs: int, **settings) -> RandomFeatureModel:
     """A model whose output weights say nothing yet."""
     X, targets, _ = table
-    fitted = RFLAFRegressor(6, **{**PAPER, "alpha": 1e-2, "n_basis": 6, "random_state": 0, **settings})
+    fitted = RFLAFRegressor(6, **{**PAPER, "alpha": 1e-2, "basis": BSplineBasis(6), "random_state": 0, **settings})
     model = fitted.fit(X, targets[:, :n_outputs]).model_
     return replace(model, v=np.zeros_like(model.v), intercept=np.zeros_like(model.intercept), last_layer=None)
 
@@ -114,7 +114,7 @@ def test_the_order_of_the_chunks_does_not_matter(table, untaught, order, interce
 
 @pytest.mark.parametrize(
     "settings",
-    [{"sampling": "leverage", "pool_size": 8}, {"activation": "per_component"}],
+    [{"sampling": LeverageSampling(8)}, {"activation": "per_component"}],
     ids=["importance", "per component"],
 )
 def test_chunks_end_at_the_fit_of_all_rows_for_other_features_too(settings, table):
@@ -179,7 +179,7 @@ def test_the_rows_before_are_what_is_left_of_them_only(table, untaught):
 
 def test_a_model_that_learned_more_has_no_sums_of_a_closed_form(table):
     X, targets, _ = table
-    model = RFLAFRegressor(6, alpha=1e-2, n_basis=6, random_state=0, **PAPER).fit(X, targets).model_
+    model = RFLAFRegressor(6, alpha=1e-2, basis=BSplineBasis(6), random_state=0, **PAPER).fit(X, targets).model_
     source = array_source(X, targets)
     seen = remember(model, source, Squared(), 6e-2, True, EXECUTOR)
     learned, _, _ = learn_more(model, seen, source, Squared(), 6e-2, True, EXECUTOR)
@@ -192,7 +192,7 @@ def test_a_model_that_learned_more_has_no_sums_of_a_closed_form(table):
 def test_the_same_rows_again_change_nothing(loss, table):
     X, targets, _ = table
     y = (targets[:, :1] > 0).astype(float)
-    fitted = RFLAFRegressor(6, loss=loss, alpha=1e-3, n_basis=6, random_state=0, **PAPER).fit(X, y)
+    fitted = RFLAFRegressor(6, loss=loss, alpha=1e-3, basis=BSplineBasis(6), random_state=0, **PAPER).fit(X, y)
     source = array_source(X, y)
     seen = remember(fitted.model_, source, loss, 6e-3, True, EXECUTOR)
     again, _, _ = learn_more(fitted.model_, seen, source, loss, 6e-3, True, EXECUTOR)
@@ -235,7 +235,8 @@ def made(n_rows: int, seed: int, n_classes: int = 3) -> tuple[np.ndarray, np.nda
 
 
 def classifier(n_components: int = 8, **others) -> RFLAFClassifier:
-    return RFLAFClassifier(n_components, **{**CONVEX, "n_basis": 8, "alpha": 1e-4, "random_state": 0, **others})
+    fixed = {**CONVEX, "basis": BSplineBasis(8), "alpha": 1e-4, "random_state": 0}
+    return limited(RFLAFClassifier, n_components, **{**fixed, **others})
 
 
 def taught(model, X, y, cuts, n_classes=3, sample_weight=None):

@@ -13,7 +13,7 @@ from settings import CONVEX
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rflaf import RandomActivationFeatures, RFLAFRegressor
+from rflaf import GreedySelection, LeverageSampling, RandomActivationFeatures, RFLAFRegressor
 from rflaf.errors import StopReason
 from rflaf.functions.bases import Basis, BSplineBasis, RBFBasis
 from rflaf.functions.densities import Directions, Gaussian, draw
@@ -23,8 +23,8 @@ from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.solvers.per_component import expand, smoothing_coordinates
 
 PLAIN = {}
-LEVERAGE = {"sampling": "leverage", "pool_size": 60}
-GREEDY = {"sampling": "greedy", "pool_size": 60}
+LEVERAGE = {"sampling": LeverageSampling(60)}
+GREEDY = {"sampling": GreedySelection(60)}
 SAMPLINGS = {"plain": PLAIN, "leverage": LEVERAGE, "greedy": GREEDY}
 
 each_sampling = pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)
@@ -126,7 +126,7 @@ def test_the_fit_is_the_ridge_on_the_explicit_design(sampling, intercept, weight
 
 def test_leverage_sampling_counts_every_draw_in_the_penalty():
     X, y = some_rows()
-    model = regressor(50, alpha=1e-3, sampling="leverage", pool_size=50).fit(X, y[:, 0])
+    model = regressor(50, alpha=1e-3, sampling=LeverageSampling(50)).fit(X, y[:, 0])
     assert model.n_components_ < model.model_.directions.n_draws == 50
     assert np.ptp(model.importance_) > 0.1
     C, _ = explicit_ridge(model, X, y[:, 0])
@@ -146,7 +146,7 @@ def test_the_penalised_normal_equations_hold(intercept):
 
 def test_a_radial_basis_is_fitted_as_well():
     X, y = some_rows()
-    model = regressor(alpha=1e-3, basis="rbf", n_basis=8).fit(X, y[:, 0])
+    model = regressor(alpha=1e-3, basis=RBFBasis(8)).fit(X, y[:, 0])
     C, b = explicit_ridge(model, X, y[:, 0])
     fitted = np.einsum("rmi,mi->r", explicit_design(model, X), C) + b
     np.testing.assert_allclose(model.predict(X), fitted, rtol=0, atol=1e-5)
@@ -175,7 +175,7 @@ def test_whole_weights_equal_repeated_rows():
 @given(st.integers(1, 6), st.integers(4, 12), st.floats(-5, 1), st.integers(0, 1000))
 def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exponent, seed):
     X, y = some_rows(60, seed=seed)
-    model = regressor(n_components, n_basis=n_basis, alpha=10.0**exponent).fit(X, y[:, 0])
+    model = regressor(n_components, basis=BSplineBasis(n_basis), alpha=10.0**exponent).fit(X, y[:, 0])
     B, C, P = explicit_design(model, X), coefficients(model), penalty(model.activation_.basis)
 
     def objective(C):
@@ -241,7 +241,7 @@ def test_a_known_sum_of_different_activations_is_recovered():
             return np.zeros(W.shape[1])
 
     y = np.sin(3 * X[:, 0]) + np.abs(X[:, 1])
-    model = regressor(2, density=Axes(), n_basis=24).fit(X, y)
+    model = regressor(2, density=Axes(), basis=BSplineBasis(24)).fit(X, y)
     assert model.score(X, y) > 0.999
     np.testing.assert_allclose(model.predict(X[:500]), y[:500], atol=0.06)
 

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import limited
 
 from rflaf import RFLAFRegressor
 from rflaf.functions.densities import Gaussian, draw
@@ -234,7 +235,7 @@ def test_sparse_rows_select_as_dense_rows():
 
 def test_a_pool_too_large_for_its_matrix_takes_little_memory():
     X, y = small_table(500)
-    model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, n_jobs=1)
+    model = limited(RFLAFRegressor.convex, 12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, n_jobs=1)
     tracemalloc.start()
     try:
         model.fit(X, y)
@@ -254,7 +255,7 @@ def test_memory_given_bounds_the_rows_a_large_pool_is_kept_on(monkeypatch):
     monkeypatch.setattr(
         pools, "_feature_pool", lambda sample, *rest: kept.append(sample.n_samples) or original(sample, *rest)
     )
-    model = RFLAFRegressor.convex(12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**27)
+    model = limited(RFLAFRegressor.convex, 12, pool_size=7000, max_iter=3, tol=0.1, random_state=0, memory=2**27)
     assert model.fit(X, y).score(X, y) > 0.8
     assert 1000 <= kept[0] < 2**27 // (8 * 7000)
 

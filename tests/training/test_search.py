@@ -491,7 +491,7 @@ def test_a_far_target_that_has_little_of_the_error_is_left():
 def test_the_message_names_the_share_and_the_remedy():
     message = str(Outliers(0.0123, 0.4))
     assert "about 1.2 % of the targets" in message
-    assert "set outliers='keep'" in message
+    assert "pass loss=rflaf.functions.losses.Squared()" in message
 
 
 # The estimator
@@ -531,12 +531,12 @@ def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
     shifted = np.random.default_rng(1).choice(1000, 10, replace=False)
     wild = y.copy()
     wild[shifted] += 20 * y.std()
-    with pytest.warns(OutlierWarning, match=r"% of the targets .* set outliers='keep'"):
+    with pytest.warns(OutlierWarning, match=r"% of the targets .* pass loss=rflaf"):
         robust = regressor(curves=curves).fit(X, wild)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clean = regressor(curves=curves).fit(X, y)
-        trusting = regressor(curves=curves, outliers="keep").fit(X, wild)
+        trusting = regressor(curves=curves, loss=Squared()).fit(X, wild)
     assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
     assert noisy_error_of(trusting) > 2 * noisy_error_of(robust)
 
@@ -629,7 +629,7 @@ def test_an_automatic_width_for_too_few_rows_is_that_of_the_table():
 @pytest.mark.parametrize("tolerance", [0.01, 1.0])
 def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
     X, y = rows(800)
-    model = regressor("auto", curves=False, tolerance=tolerance, alpha=1e-4).fit(X, y)
+    model = regressor("auto", curves=False, width_tolerance=tolerance, alpha=1e-4).fit(X, y)
     assert model.stop_reason_ is StopReason.TRAINED
     tried = {trial.width: trial.error for trial in model.trials_}
     assert {12, 25, 50, 100, 200} <= set(tried) <= {12, 25, 50, 100, 200, 400}

@@ -23,6 +23,8 @@ from sklearn.preprocessing import StandardScaler
 
 from rflaf.errors import Array
 from rflaf.estimators import RFLAFRegressor
+from rflaf.estimators.sampling import LeverageSampling
+from rflaf.functions.bases import BSplineBasis
 from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 from rflaf.inspection.report import write_report
 from rflaf.study.datasets import Teacher, wave
@@ -98,7 +100,7 @@ def schemes(width: int, seed: int) -> dict[str, Any]:
             StandardScaler(), RBFSampler(gamma="scale", n_components=width, random_state=seed), Ridge()
         ),
         "rflaf, plain": RFLAFRegressor(width, random_state=seed, **_PAPER),
-        "rflaf, leverage": RFLAFRegressor(width, sampling="leverage", pool_size=1000, random_state=seed, **_PAPER),
+        "rflaf, leverage": RFLAFRegressor(width, sampling=LeverageSampling(1000), random_state=seed, **_PAPER),
         "rflaf, refined": RFLAFRegressor(width, random_state=seed),
     }
 
@@ -169,7 +171,7 @@ def _draw_errors(ax: Any, outcomes: list[Outcome]) -> None:
 
 def _draw_activation(ax: Any) -> None:
     problem, activation = known_activation(), wave
-    model = RFLAFRegressor(_KNOWN_WIDTH, n_basis=32, bandwidth=1.0, random_state=0, **_PAPER)
+    model = RFLAFRegressor(_KNOWN_WIDTH, basis=BSplineBasis(32), bandwidth=1.0, random_state=0, **_PAPER)
     model.fit(problem.X_train, problem.y_train)
     display = ActivationDisplay.from_estimator(model, problem.X_train, ax=ax)
     scale, shift = np.polyfit(activation(display.z), display.value, 1)  # known up to scale and shift

@@ -24,6 +24,7 @@ import typer
 from rich.table import Table
 
 from rflaf.errors import InvalidParameterError, OutlierWarning
+from rflaf.estimators.retired import refuse_retired, translate
 from rflaf.estimators.table_model import TableFit, TableModel, fit_table
 from rflaf.export.model_file import describe_file, load, save
 from rflaf.export.programs import to_c, to_onnx
@@ -238,14 +239,16 @@ def _names(table: Any, names: list[str] | None) -> list[str]:
 
 
 def _settings(given: list[str], width: str) -> dict[str, Any]:
-    """Arguments of the estimator; values are JSON, or else texts."""
+    """Return the arguments of the estimator; values are JSON, or else texts."""
     parameters = {"n_components": _json_or_text(width)}
     for setting in given:
         name, equals, value = setting.partition("=")
         if not equals:
             raise InvalidParameterError("--set must be NAME=VALUE", setting, "For example --set loss=huber.")
         parameters[name] = _json_or_text(value)
-    return parameters
+    present, retired = translate(parameters, has_loss=True)  # here n_basis, pool_size and the like stay short names
+    refuse_retired(retired)
+    return present
 
 
 def _json_or_text(value: str) -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -27,7 +28,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
 from rflaf.errors import Array, InvalidParameterError, OutlierWarning, StopReason
-from rflaf.functions.bases import Basis, make_basis
+from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
 from rflaf.model.random_feature_model import RandomFeatureModel
@@ -45,10 +46,10 @@ from rflaf.training.online import Chunk, Seen, Terms, begin, carry_on
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 
-from .parameters import check_parameters, resolve_random_state
+from .parameters import check_parameters, refuse_contradiction, resolve_basis, resolve_random_state, sized_basis
+from .retired import accept_retired, refuse_retired
+from .sampling import GreedySelection, LeverageSampling, Sampling, resolve_sampling
 from .thumbnail import activation_figure
-
-_INTERVAL = (-3.0, 3.0)  # of projections scaled to unit spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +64,32 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     """What the estimators share: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
+    __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
     table_encoding_: TableEncoding | None = None
+    _retired: Mapping[str, Any] = MappingProxyType({})  # arguments of earlier releases that have no successor
     _terms: Terms
     _seen: Seen | None
 
+    @accept_retired
     def __init__(
         self,
         n_components: int | str = 100,
         *,
         directions: str = "refined",
-        sampling: str = "plain",
+        sampling: Sampling = "plain",
         activation: str | int = "per_component",
         curves: bool | str = "auto",
-        outliers: str = "auto",
         basis: str | Basis = "bspline",
-        n_basis: int = 16,
-        pool_size: int | str = "auto",
         density: str | Density = "gaussian",
         bandwidth: float | str = "auto",
         alpha: float | str = "auto",
-        leverage_alpha: float | str = "auto",
-        leverage_rows: int | str = "all",
         fit_intercept: bool = True,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        tolerance: float = 0.01,
-        half_life: float | None = None,
+        width_tolerance: float = 0.01,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -105,46 +101,68 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self.sampling = sampling
         self.activation = activation
         self.curves = curves
-        self.outliers = outliers
         self.basis = basis
-        self.n_basis = n_basis
-        self.pool_size = pool_size
         self.density = density
         self.bandwidth = bandwidth
         self.alpha = alpha
-        self.leverage_alpha = leverage_alpha
-        self.leverage_rows = leverage_rows
         self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.tolerance = tolerance
-        self.half_life = half_life
+        self.width_tolerance = width_tolerance
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.memory = memory
         self.verbose = verbose
         self.checkpoint = checkpoint
 
+    def set_params(self, **parameters: Any) -> Self:
+        """Set arguments by name; a retired one is refused with the way to do without it."""
+        refuse_retired(parameters)
+        estimator: Self = super().set_params(**parameters)
+        return estimator
+
+    def __sklearn_clone__(self) -> Self:
+        copy: Self = super().__sklearn_clone__()
+        if self._retired:
+            copy._retired = self._retired
+        return copy
+
     @classmethod
     def paper(
-        cls, n_components: int = 100, *, pool_size: int = 5000, basis: str | Basis = "rbf", **others: Any
+        cls,
+        n_components: int | str = 100,
+        *,
+        pool_size: int | str = 5000,
+        leverage_alpha: float | str = "auto",
+        leverage_rows: int | str = "all",
+        basis: str | Basis = "rbf",
+        n_basis: int | None = None,
+        **others: Any,
     ) -> Self:
-        """The paper's Algorithm 1: random directions, leverage weighted sampling from a pool, one shared activation.
+        """Return the paper's Algorithm 1: random directions, leverage weighted sampling, one shared activation.
+
+        ``pool_size``, ``leverage_alpha`` and ``leverage_rows`` are those of `LeverageSampling`; ``n_basis`` is the
+        number of functions of a basis given by its name. All other arguments go to the constructor.
 
         >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
-        'leverage'
+        LeverageSampling(pool_size=1000, alpha='auto', rows='all')
         """
-        fixed = {"directions": "random", "sampling": "leverage", "activation": "shared"}
-        return cls(n_components, pool_size=pool_size, basis=basis, **{**others, **fixed})
+        sampling = LeverageSampling(pool_size, leverage_alpha, leverage_rows)
+        fixed = {"directions": "random", "sampling": sampling, "activation": "shared"}
+        refuse_contradiction("paper", others, fixed)
+        basis = basis if n_basis is None else sized_basis(basis, n_basis)
+        return cls(n_components, basis=basis, **{**others, **fixed})
 
     @classmethod
-    def convex(cls, n_components: int | str = 100, **others: Any) -> Self:
-        """Random directions chosen greedily from a pool, one activation a component: a convex problem, solved exactly.
+    def convex(cls, n_components: int | str = 100, *, pool_size: int | str = "auto", **others: Any) -> Self:
+        """Return the convex model: random directions chosen greedily from a pool, one activation per component.
+
+        ``pool_size`` is that of `GreedySelection`. All other arguments go to the constructor.
 
         >>> RFLAFRegressor.convex(30).sampling
         'greedy'
         """
-        return cls(n_components, **{**others, "directions": "random", "sampling": "greedy"})
+        fixed = {"directions": "random", "sampling": "greedy" if pool_size == "auto" else GreedySelection(pool_size)}
+        refuse_contradiction("convex", others, fixed)
+        return cls(n_components, **{**others, **fixed})
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
@@ -216,11 +234,12 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ):
             return train(source, spec, rng, executor)
 
-    def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin) -> None:
+    def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
+        half_life = self._retired.get("half_life") if half_life is None else half_life
         squared = self.model_.last_layer is not None
         budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)
-        chunk = Chunk(source.with_rows(budget.block_rows), self.half_life)
+        chunk = Chunk(source.with_rows(budget.block_rows), half_life)
         with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
             executor = watched(workers, begin_pass)
             executor = executor if budget.n_workers is None else executor.limited(budget.n_workers)
@@ -234,7 +253,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         """All arguments that a model depends on."""
         others = {"n_jobs", "verbose", "checkpoint", "random_state"}
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
-        return f"{type(self).__name__} {chosen}"
+        return f"{type(self).__name__} {chosen | dict(self._retired)}"
 
     def _take_columns(self, rows: OpenRows, reset: bool) -> None:
         """Remember the columns of rows that are not in memory, as `validate_data` does of those that are."""
@@ -327,26 +346,25 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _spec(self) -> FitSpec:
+        """Return the checked arguments as a specification."""
+        sampling = resolve_sampling(self.sampling)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
-            tolerance=float(self.tolerance),
+            tolerance=float(self.width_tolerance),
             refined=self.directions == "refined",
             curves=None if isinstance(self.curves, str) else bool(self.curves),
-            keep_outliers=self.outliers == "keep",
-            sampling=self.sampling,
+            keep_outliers=self._keeps_outliers,
             per_component=self.activation != "shared",
             n_shapes=None if isinstance(self.activation, str) else int(self.activation),
-            pool_size=None if self.pool_size == "auto" else int(self.pool_size),
             loss=self._loss(),
-            basis=make_basis(self.basis, self.n_basis, _INTERVAL) if isinstance(self.basis, str) else self._own_basis(),
+            basis=resolve_basis(self.basis),
             density=resolve_density(self.density),
             bandwidth=_number_or_none(self.bandwidth),
             alpha=_number_or_none(self.alpha),
-            leverage_alpha=_number_or_none(self.leverage_alpha),
-            leverage_rows=None if self.leverage_rows == "all" else int(self.leverage_rows),
             intercept=bool(self.fit_intercept),
-            search=Search(max_iter=int(self.max_iter), tol=float(self.tol)),
+            search=Search(**{name: self._retired[name] for name in ("max_iter", "tol") if name in self._retired}),
             memory=self._memory,
+            **({} if sampling is None else sampling.settings()),
         )
 
     @property
@@ -356,12 +374,10 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def _loss(self) -> Loss:
         return Squared()
 
-    def _own_basis(self) -> Basis:
-        if isinstance(self.basis, Basis):
-            return self.basis
-        raise InvalidParameterError(
-            "basis must be 'bspline', 'rbf' or a Basis object", self.basis, "Use basis='bspline'."
-        )
+    @property
+    def _keeps_outliers(self) -> bool:
+        """Whether every target is trusted."""
+        return self._retired.get("outliers") == "keep"
 
     def _accept(self, result: FitResult, single_output: bool) -> None:
         self._single_output = single_output

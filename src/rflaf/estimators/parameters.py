@@ -1,117 +1,201 @@
-"""The rules for the arguments of the estimators, in one table.
+"""The rules for the arguments of the estimators: one table for single values, one for arguments without effect.
 
-A rule is a test, the words for it and a remedy; whatever breaks one is refused before any work, with all three. Bases
-and densities check themselves.
+An argument that breaks a rule is refused before any work, with the rule, the value and the remedy. Bases, densities and
+samplings check themselves.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from numbers import Integral, Real
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from rflaf.errors import InvalidParameterError
+from rflaf.functions.bases import Basis, make_basis
+from rflaf.functions.densities import Cauchy, StudentT, resolve_density
 from rflaf.functions.losses import Loss
 
-Test = Callable[[Any], bool]
-Rule = tuple[Test, str, str]
-_LARGEST = float(np.finfo(np.float64).max)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return _is_whole(value) and value >= 1
-
-
-def _is_number(value: Any) -> bool:
-    """A real number that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    size: Any = abs(value)
-    return bool(size <= _LARGEST)
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and value > 0
-
-
-def _is_non_negative(value: Any) -> bool:
-    return _is_number(value) and value >= 0
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
-def _or_word(word: str, test: Test) -> Test:
-    return lambda value: (isinstance(value, str) and value == word) or test(value)
-
-
-def _one_of(*names: str) -> Rule:
-    listed = " or ".join(repr(name) for name in names)
-    return lambda value: isinstance(value, str) and value in names, f"must be {listed}", f"Use {names[0]!r}."
-
-
-_COUNT = "must be a whole number, at least 1"
-_AUTO_COUNT = "must be 'auto' or a whole number, at least 1"
-_AUTO_POSITIVE = "must be 'auto' or a number above zero"
-_LAMBDA = "'auto' is 1 / sqrt(n_samples), as in the paper."
+from .rules import (
+    AUTO_COUNT,
+    AUTO_POSITIVE,
+    Rule,
+    check,
+    is_count,
+    is_flag,
+    is_non_negative,
+    is_number,
+    is_positive,
+    is_whole,
+    one_of,
+    or_word,
+)
+from .sampling import GreedySelection, LeverageSampling, resolve_sampling
 
 # Argument -> (test, rule, remedy).
 _RULES: dict[str, Rule] = {
-    "n_components": (_or_word("auto", _is_count), _AUTO_COUNT, "100 is a good start."),
-    "tolerance": (_is_non_negative, "must be a number, at least zero", "The default is 0.01."),
-    "directions": _one_of("refined", "random"),
-    "curves": (_or_word("auto", _is_flag), "must be 'auto', True or False", "Use 'auto'."),
-    "outliers": _one_of("auto", "keep"),
-    "sampling": _one_of("plain", "leverage", "greedy"),
+    "n_components": (or_word("auto", is_count), AUTO_COUNT, "100 is a good start."),
+    "width_tolerance": (is_non_negative, "must be a number, at least zero", "The default is 0.01."),
+    "directions": one_of("refined", "random"),
+    "curves": (or_word("auto", is_flag), "must be 'auto', True or False", "Use 'auto'."),
+    "sampling": (
+        lambda value: (
+            isinstance(value, LeverageSampling | GreedySelection)
+            or (isinstance(value, str) and value in ("plain", "leverage", "greedy"))
+        ),
+        "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection",
+        "Use 'plain'.",
+    ),
     "activation": (
-        lambda value: _is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
+        lambda value: is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
         "must be 'per_component', 'shared' or a number of shapes, at least 1",
         "Use 'per_component'.",
     ),
     "quantile": (
-        lambda value: _is_number(value) and 0 < value < 1,
+        lambda value: is_number(value) and 0 < value < 1,
         "must be a number between 0 and 1, without either",
         "0.5 is the median.",
     ),
-    "pool_size": (_or_word("auto", _is_count), _AUTO_COUNT, "Use 'auto'."),
-    "bandwidth": (_or_word("auto", _is_positive), _AUTO_POSITIVE, "Use 'auto'."),
-    "alpha": (_or_word("auto", _is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
-    "leverage_alpha": (_or_word("auto", _is_positive), _AUTO_POSITIVE, _LAMBDA),
-    "leverage_rows": (_or_word("all", _is_count), "must be 'all' or a whole number, at least 1", "Use 'all'."),
-    "fit_intercept": (_is_flag, "must be True or False", "Use True."),
-    "max_iter": (_is_count, _COUNT, "The default is 500."),
-    "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
-    "half_life": (
-        lambda value: value is None or _is_positive(value),
-        "must be None or a number of rows above zero",
-        "None forgets nothing.",
-    ),
+    "bandwidth": (or_word("auto", is_positive), AUTO_POSITIVE, "Use 'auto'."),
+    "alpha": (or_word("auto", is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
+    "fit_intercept": (is_flag, "must be True or False", "Use True."),
     "n_jobs": (
-        lambda value: value is None or (_is_whole(value) and value != 0),
+        lambda value: value is None or (is_whole(value) and value != 0),
         "must be None or a whole number but zero",
         "-1 uses every processor.",
     ),
-    "memory": (_or_word("auto", _is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
+    "memory": (or_word("auto", is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
     "checkpoint": (
         lambda value: value is None or isinstance(value, str | os.PathLike),
         "must be None or the path of a file",
         "Use None.",
     ),
-    "verbose": (lambda value: _is_flag(value) or _is_whole(value), "must be True or False", "Use False."),
+    "verbose": (lambda value: is_flag(value) or is_whole(value), "must be True or False", "Use False."),
+    # Of earlier releases.
+    "outliers": one_of("auto", "keep"),
+    "max_iter": (is_count, "must be a whole number, at least 1", "The default is 500."),
+    "tol": (is_positive, "must be a number above zero", "The default is 1e-4."),
+    "half_life": (
+        lambda value: value is None or is_positive(value),
+        "must be None or a number of rows above zero",
+        "None forgets nothing.",
+    ),
 }
 
 
+def _is_narrow_pool(estimator: Any) -> bool:
+    sampling = resolve_sampling(estimator.sampling)
+    if sampling is None or sampling.pool_size == "auto":
+        return False
+    return int(sampling.pool_size) < (1 if estimator.n_components == "auto" else int(estimator.n_components))
+
+
+def _loses_its_tails(estimator: Any) -> bool:
+    """Projections of unit spread have the same law for every isotropic density."""
+    scaled = estimator.bandwidth == "auto" and (estimator.directions == "refined" or estimator.activation != "shared")
+    return scaled and isinstance(resolve_density(estimator.density), StudentT | Cauchy)
+
+
+Combination = tuple[str, Callable[[Any], bool], str, str]
+
+# (argument, whether the others leave it without effect or sense, rule about an estimator, remedy for the value).
+_COMBINATIONS: tuple[Combination, ...] = (
+    (
+        "sampling",
+        lambda e: e.directions == "refined" and e.sampling != "plain",
+        "directions='refined' starts from a plain draw: sampling must be 'plain'",
+        "Set directions='random' for sampling={!r}.",
+    ),
+    (
+        "activation",
+        lambda e: e.directions == "refined" and not isinstance(e.activation, str),
+        "a number of shapes as activation needs directions='random'",
+        "Set directions='random', or activation='per_component'.",
+    ),
+    (
+        "curves",
+        lambda e: e.directions == "random" and not isinstance(e.curves, str) and bool(e.curves),
+        "random directions have no column curves: curves must be 'auto' or False",
+        "Set directions='refined', or leave curves out.",
+    ),
+    (
+        "width_tolerance",
+        lambda e: e.n_components != "auto" and e.width_tolerance != 0.01,
+        "width_tolerance chooses a width: it acts under n_components='auto' only",
+        "Set n_components='auto', or leave width_tolerance out.",
+    ),
+    (
+        "quantile",
+        lambda e: getattr(e, "quantile", 0.5) != 0.5 and not (isinstance(e.loss, str) and e.loss == "quantile"),
+        "quantile acts under loss='quantile' only",
+        "Set loss='quantile', or leave quantile out.",
+    ),
+    (
+        "density",
+        _loses_its_tails,
+        "the tails of a density act where all directions share one bandwidth: not under bandwidth='auto' unless "
+        "directions='random' and activation='shared'",
+        "Set bandwidth=1.0, or leave density out.",
+    ),
+    (
+        "sampling",
+        _is_narrow_pool,
+        "pool_size must be at least n_components = {0.n_components} to draw from",
+        "Raise pool_size or leave it at 'auto'.",
+    ),
+)
+
+
+def check_values(estimator: Any) -> None:
+    """Refuse the first argument that breaks its own rule."""
+    for name, value in {**estimator.get_params(deep=False), **estimator._retired}.items():
+        if name in _RULES:
+            check_value(name, value)
+
+
+def check_parameters(estimator: Any) -> None:
+    """Refuse the first argument that breaks its own rule, or that the other arguments leave without effect."""
+    check_values(estimator)
+    for name, is_idle, rule, remedy in _COMBINATIONS:
+        if is_idle(estimator):
+            value = getattr(estimator, name)
+            raise InvalidParameterError(rule.format(estimator), value, remedy.format(value))
+
+
+def check_value(name: str, value: Any) -> None:
+    """Refuse a value that breaks the rule of an argument."""
+    check(name, value, _RULES[name])
+
+
+def refuse_contradiction(model: str, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:
+    """Refuse arguments of a named model that contradict it."""
+    for name, value in fixed.items():
+        if name in given and given[name] != value:
+            raise InvalidParameterError(
+                f"{model}() fixes {name}={value!r}", given[name], f"Leave {name} out, or call the constructor."
+            )
+
+
+def resolve_basis(basis: Any) -> Basis:
+    """Return the basis of a name, or the basis itself."""
+    if isinstance(basis, str):
+        return make_basis(basis)
+    if isinstance(basis, Basis):
+        return basis
+    raise InvalidParameterError("basis must be 'bspline', 'rbf' or a Basis object", basis, "Use basis='bspline'.")
+
+
+def sized_basis(basis: Any, n_basis: int) -> Basis:
+    """Return the basis of a name with ``n_basis`` functions."""
+    if isinstance(basis, str):
+        return make_basis(basis, n_basis)
+    raise InvalidParameterError("a basis object has its own n_basis", n_basis, "Leave n_basis out.")
+
+
 def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
-    """The loss of a name, or the loss itself; refined directions need one that the compiled loops know."""
+    """Return the loss of a name, or the loss itself; refined directions need one that the compiled loops know."""
     if isinstance(loss, str) and loss in by_name:
         return by_name[loss]
     if not isinstance(loss, Loss):
@@ -127,37 +211,7 @@ def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
 
 
 def resolve_random_state(random_state: Any) -> np.random.Generator:
-    """The generator itself, or one seeded by what scikit-learn takes for a random state."""
+    """Return the generator itself, or one seeded by a random state of scikit-learn."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
-
-
-def check_parameters(estimator: Any) -> None:
-    """Refuse the first argument that breaks its rule, or a pair that does not go together."""
-    for name in estimator.get_params(deep=False):
-        if name in _RULES:
-            holds, rule, remedy = _RULES[name]
-            value = getattr(estimator, name)
-            if not holds(value):
-                raise InvalidParameterError(f"{name} {rule}", value, remedy)
-    refined = estimator.directions == "refined"
-    if refined and estimator.sampling != "plain":
-        raise InvalidParameterError(
-            "directions='refined' starts from a plain draw: sampling must be 'plain'",
-            estimator.sampling,
-            f"Set directions='random' for sampling={estimator.sampling!r}.",
-        )
-    if refined and not isinstance(estimator.activation, str):
-        raise InvalidParameterError(
-            "a number of shapes as activation needs directions='random'",
-            estimator.activation,
-            "Set directions='random', or activation='per_component'.",
-        )
-    least = 1 if estimator.n_components == "auto" else int(estimator.n_components)
-    if estimator.sampling != "plain" and estimator.pool_size != "auto" and int(estimator.pool_size) < least:
-        raise InvalidParameterError(
-            f"pool_size must be at least n_components = {estimator.n_components} to draw from",
-            estimator.pool_size,
-            "Raise pool_size or leave it at 'auto'.",
-        )

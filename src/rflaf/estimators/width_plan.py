@@ -1,9 +1,9 @@
-"""How wide should a model be? Told before it is trained, from a sample of the rows.
+"""Estimate how wide a model must be, from a sample of the rows, before it is trained.
 
 The approximate kernel is learned as in lines 1 and 2 of Algorithm 1. Its spectrum gives the effective dimension and the
-case of the paper's tables, and with them the widths that theory asks for; a greedy path and a path of plain draws tell
-the widths that are enough in practice. Theory is a promise for the worst function of the kernel's unit ball; practice
-is this target. Both are in the table.
+case of the paper's tables, and with them the widths that theory asks for; a greedy path and a path of plain draws give
+the widths that are enough in practice. Theory holds for the worst function of the kernel's unit ball, practice for this
+target. The table shows both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from rflaf.training.solvers.leverage import scores_from_equations
 from rflaf.training.solvers.shared_activation import STARTS, SharedActivation
 from rflaf.training.specification import FitSpec
 
-from .parameters import resolve_random_state
+from .parameters import check_value, resolve_random_state
+from .retired import accept_tolerance, warn_retired
 
 _SAMPLE_ROWS, _POOL_SIZE = 4000, 1000
 _DENSE_GRID = 2001
@@ -47,14 +48,18 @@ _LOSSES: dict[str, Loss] = {"squared": Squared(), "log_loss": Logistic()}
 
 @dataclass(frozen=True)
 class Practice:
-    """What a target says of the width.
+    """The widths that are enough for a target.
 
-    Attributes
+    Parameters
     ----------
-    path : errors of plain draws on rows held out, by width
-    selection : errors of the greedy path
-    squared_norm : of the function learned at lambda; at most one in the paper
-    fit_seconds : time of a fit of the plain width that is enough, shared activation, estimated
+    path : WidthPath
+        Errors of plain draws on held-out rows, by width.
+    selection : Selection
+        Errors of the greedy path.
+    squared_norm : float
+        Squared norm of the function learned at lambda; at most one in the paper.
+    fit_seconds : float
+        Estimated time of a fit of the plain width that is enough, under a shared activation.
     """
 
     path: WidthPath
@@ -65,20 +70,30 @@ class Practice:
 
 @dataclass(frozen=True)
 class WidthPlan:
-    """What theory and practice say of the width, before anything is trained.
+    """The widths that theory and practice ask for, before anything is trained; `rflaf.plan` makes it.
 
-    Attributes
+    Parameters
     ----------
-    n_samples, n_features : of the table
-    case : "squared" or "lipschitz", the theorems that apply
-    lam, delta : lambda of the scores, and the probability left to chance
-    spectrum : eigenvalues of K / n, for an activation of mean square one
-    effective_dimension : d at lambda
-    spread : largest leverage score over the mean: what weighting by leverage can gain at most
-    plain_width, leverage_width : features that theory asks for
-    practice : widths that are enough for this target; None without one
-    tolerance : how far above the lowest error a width that is enough may be
-    fit_bytes : memory of a fit of the plain width that is enough, shared activation
+    n_samples, n_features : int
+        Size of the table.
+    case : {"squared", "lipschitz"}
+        The theorems that apply.
+    lam, delta : float
+        lambda of the leverage scores, and the probability that the promise fails.
+    spectrum : KernelSpectrum
+        Eigenvalues of K / n, for an activation of mean square one.
+    effective_dimension : float
+        d at lambda.
+    spread : float
+        Largest leverage score over the mean, the most that weighting by leverage can gain.
+    plain_width, leverage_width : int
+        Numbers of features that theory asks for.
+    practice : Practice or None
+        Widths that are enough for this target; None without a target.
+    width_tolerance : float
+        How far above the lowest error a width that is enough may lie.
+    fit_bytes : int
+        Memory of a fit of the plain width that is enough, under a shared activation.
     """
 
     n_samples: int
@@ -92,8 +107,14 @@ class WidthPlan:
     plain_width: int
     leverage_width: int
     practice: Practice | None
-    tolerance: float
+    width_tolerance: float
     fit_bytes: int
+
+    @property
+    def tolerance(self) -> float:
+        """The former name of ``width_tolerance``."""
+        warn_retired("tolerance")
+        return self.width_tolerance
 
     @property
     def epsilon(self) -> float:
@@ -107,16 +128,16 @@ class WidthPlan:
 
     @property
     def enough_plain(self) -> int | None:
-        """The plain width within ``tolerance`` of the lowest error, on rows held out."""
-        return None if self.practice is None else self.practice.path.best_width(self.tolerance)
+        """The plain width within ``width_tolerance`` of the lowest error on held-out rows."""
+        return None if self.practice is None else self.practice.path.best_width(self.width_tolerance)
 
     @property
     def enough_greedy(self) -> int | None:
         """The same for components chosen greedily, by generalised cross-validation."""
-        return None if self.practice is None else self.practice.selection.best_width(self.tolerance)
+        return None if self.practice is None else self.practice.selection.best_width(self.width_tolerance)
 
     def dimensions(self) -> tuple[Array, Array]:
-        """lambda, (61,) from 1e-6 to 1, and the effective dimension at each."""
+        """Return lambda, (61,) from 1e-6 to 1, and the effective dimension at each."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AssumptionWarning)  # a curve goes where the assumption ends
             return _LAMBDAS, self.spectrum.effective_dimension(_LAMBDAS)
@@ -134,10 +155,10 @@ class WidthPlan:
             ("spread of the scores", f"{self.spread:.1f}", "largest over mean: all that leverage can gain"),
         ]
         if self.practice is not None:
-            within = f"within {self.tolerance:.0%} of the lowest error"
+            within = f"within {self.width_tolerance:.0%} of the lowest error"
             path, selection = self.practice.path, self.practice.selection
-            plain = _of_at_most(path.best_width(self.tolerance), int(path.widths[-1]))
-            greedy = _of_at_most(selection.best_width(self.tolerance), selection.order.size)
+            plain = _of_at_most(path.best_width(self.width_tolerance), int(path.widths[-1]))
+            greedy = _of_at_most(selection.best_width(self.width_tolerance), selection.order.size)
             rows += [
                 ("enough, plain sampling", plain, f"{within} on rows held out"),
                 ("enough, chosen greedily", greedy, f"{within}, cross-validated"),
@@ -160,6 +181,7 @@ class WidthPlan:
         return f"{decay.law}; R2 {decay.fit:.3f}, confidence {decay.confidence:.2f}"
 
 
+@accept_tolerance
 def plan(
     X: Any,
     y: ArrayLike | None = None,
@@ -167,24 +189,31 @@ def plan(
     epsilon: float | None = None,
     delta: float = 0.1,
     loss: str | Loss = "auto",
-    tolerance: float = 0.01,
+    width_tolerance: float = 0.01,
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> WidthPlan:
-    """Effective dimension, decay of the spectrum, and the widths that theory and practice ask for.
+    """Estimate the effective dimension, the decay of the spectrum, and the widths that theory and practice ask for.
 
     Parameters
     ----------
-    X : (n_samples, n_features) numbers
-    y : (n_samples,) or (n_samples, n_outputs), numbers or labels; without it the kernel is that of tanh, and nothing
-        is said of practice
-    epsilon : sampling error to allow, as a share of the variance of y, or of the loss: lambda is epsilon / 4 for the
-        squared loss and (epsilon / 4)^2 for others; None for lambda = 1 / sqrt(n), as in the paper
-    delta : probability that the promise fails
-    loss : "squared", "log_loss", a `rflaf.functions.losses.Loss`, or "auto": "log_loss" for labels that are not
-    numbers or only
-        two
-    tolerance : how far above the lowest error a width that is enough in practice may be
+    X : array of shape (n_samples, n_features)
+        Rows of numbers.
+    y : array of shape (n_samples,) or (n_samples, n_outputs), or None
+        Numbers or labels. Without a target the kernel is that of tanh, and practice is left out.
+    epsilon : float or None, default=None
+        Sampling error to allow, as a share of the variance of y, or of the loss: lambda is epsilon / 4 for the squared
+        loss and (epsilon / 4)^2 for others. None is lambda = 1 / sqrt(n), as in the paper.
+    delta : float, default=0.1
+        Probability that the promise fails.
+    loss : {"auto", "squared", "log_loss"} or Loss, default="auto"
+        "auto" is "log_loss" for labels that are texts or of two values only, else "squared".
+    width_tolerance : float, default=0.01
+        How far above the lowest error a width that is enough in practice may lie.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the sample, the directions and the splits.
+    n_jobs : int or None, default=None
+        Number of threads.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((500, 3))
@@ -193,8 +222,7 @@ def plan(
     True
     """
     check_delta(delta)
-    if not 0 <= tolerance < np.inf:
-        raise InvalidParameterError("tolerance must be a number, at least zero", tolerance, "The default is 0.01.")
+    check_value("width_tolerance", width_tolerance)
     X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
     targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
@@ -206,8 +234,8 @@ def plan(
         spectrum = spectrum_of_rows(kernel.rows())
         dimension = spectrum.effective_dimension(lam)
         scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
-        practice = None if y is None else kernel.practice(lam, tolerance, rng)
-    width = _POOL_SIZE if practice is None else practice.path.best_width(tolerance)
+        practice = None if y is None else kernel.practice(lam, width_tolerance, rng)
+    width = _POOL_SIZE if practice is None else practice.path.best_width(width_tolerance)
     return WidthPlan(
         X.shape[0],
         X.shape[1],
@@ -220,7 +248,7 @@ def plan(
         plain_width(kernel.bound, lam, dimension, delta),
         leverage_width(dimension, delta),
         practice,
-        tolerance,
+        width_tolerance,
         _fit_bytes(source, replace(kernel.spec, n_components=width)),
     )
 
@@ -262,13 +290,13 @@ class ApproximateKernel:
         Z = np.hstack([self.features.features(block.X, np.empty((size, block.n_rows), dtype)) for block in blocks]).T
         return Z / self.mean_square**0.5
 
-    def practice(self, lam: float, tolerance: float, rng: np.random.Generator) -> Practice:
+    def practice(self, lam: float, width_tolerance: float, rng: np.random.Generator) -> Practice:
         problem, pool, activation, spec, size = self.problem, self.pool, self.activation, self.spec, self.mean_square
         path = enough_components(problem, pool, activation, spec, rng, self.executor)
         greedy = replace(spec, sampling="greedy", pool_size=pool.n_components, n_components=pool.n_components // 2)
         selection = select_pool(problem.proxy, pool, activation.a[None], greedy, rng, self.executor)
         v = self.equations.system(True).solve(lam * pool.n_components * size).v
-        seconds = self.learning + self._seconds(path.best_width(tolerance))
+        seconds = self.learning + self._seconds(path.best_width(width_tolerance))
         return Practice(path, selection, float(np.sum(v**2)) * pool.n_components * size, seconds)
 
     def _seconds(self, width: int) -> float:
@@ -314,7 +342,7 @@ def _fixed(spec: FitSpec) -> SharedActivation:
 
 
 def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
-    """Targets as numbers, and the loss: zeros without a target, a column a class for labels."""
+    """Return targets as numbers, and the loss: zeros without a target, one column per class for labels."""
     if not (isinstance(loss, Loss) or (isinstance(loss, str) and loss in ("auto", *_LOSSES))):
         raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")
     if y is None:

@@ -97,7 +97,7 @@ class Pieces:
 
 @runtime_checkable
 class Basis(Protocol):
-    """What the rest of the package asks of a basis; see the docs page on adding one."""
+    """The methods that the package asks of a basis; the docs page on extending adds one."""
 
     @property
     def n_basis(self) -> int: ...
@@ -133,6 +133,15 @@ class BSplineBasis:
     """Uniform B-splines of degree 1, 2 or 3: non-negative, local, and they sum to one everywhere.
 
     ``n_basis - degree`` cells fill the interval. Outside, the argument is clipped to the interval.
+
+    Parameters
+    ----------
+    n_basis : int, default=16
+        Number N of functions, above ``degree``.
+    degree : {1, 2, 3}, default=3
+        Degree of the polynomials.
+    interval : (float, float), default=(-3.0, 3.0)
+        Ends of the grid.
 
     >>> basis = BSplineBasis(n_basis=6, degree=3, interval=(-1.0, 1.0))
     >>> basis.values([0.0, 5.0]).sum(axis=-1)
@@ -176,7 +185,14 @@ class BSplineBasis:
 class RBFBasis:
     """Gaussians exp(-(z - c_i)^2 / 2 h^2) with centres evenly spaced over the interval, ends included.
 
-    The width h is the spacing of the centres unless given, as in the paper's experiments.
+    Parameters
+    ----------
+    n_basis : int, default=16
+        Number N of functions, at least two.
+    interval : (float, float), default=(-3.0, 3.0)
+        First and last centre.
+    width : float or None, default=None
+        Width h. None is the spacing of the centres, as in the paper's experiments.
 
     >>> RBFBasis(n_basis=3, interval=(-1.0, 1.0)).values(0.0).round(4)
     array([0.6065, 1.    , 0.6065])
@@ -236,8 +252,8 @@ class RBFBasis:
         return int(min(max(2 ** np.ceil(np.log2(needed)), _RBF_RESOLUTION), 512))
 
 
-def make_basis(name: str, n_basis: int, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:
-    """The basis called ``"bspline"`` (cubic) or ``"rbf"``."""
+def make_basis(name: str, n_basis: int = 16, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:
+    """Return the basis called ``"bspline"`` (cubic) or ``"rbf"``."""
     if name == "bspline":
         return BSplineBasis(n_basis, interval=interval)
     if name == "rbf":

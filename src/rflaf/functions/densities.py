@@ -71,6 +71,11 @@ class StudentT:
     """Independent isotropic t directions, w = g sqrt(df / c) with g ~ N(0, I) and c ~ chi^2(df). Nested.
 
     p(w) = Gamma((df + d)/2) / (Gamma(df/2) (df pi)^(d/2)) (1 + |w|^2 / df)^(-(df + d)/2).
+
+    Parameters
+    ----------
+    df : float, default=5.0
+        Degrees of freedom, above zero; fewer give heavier tails.
     """
 
     df: float = 5.0

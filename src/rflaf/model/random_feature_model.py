@@ -34,11 +34,14 @@ _THREAD_WORK = 750_000  # features a thread must have to be worth starting
 class Activation:
     """A learned activation sigma(z) = sum_i a_i B_i(z), callable.
 
-    Attributes
+    Parameters
     ----------
-    basis : the functions B_i
-    coefficients : (1, n_basis) shared by all components, or (n_components, n_basis)
-    covariance : (n_basis, n_basis) of the coefficients, for a shared activation
+    basis : Basis
+        The functions B_i.
+    coefficients : array of shape (1, n_basis) or (n_components, n_basis)
+        Coefficients a_i of one activation for all components, or of one activation per component.
+    covariance : array of shape (n_basis, n_basis) or None, default=None
+        Covariance of the coefficients of a shared activation.
 
     >>> from rflaf.functions.bases import BSplineBasis
     >>> flat = Activation(BSplineBasis(6), np.full((1, 6), 2.0))
@@ -84,9 +87,22 @@ _Predictor = Predictor | CurvedPredictor
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatureModel:
-    """Directions, activation, output weights ``v`` (n_components, n_outputs) and intercept (n_outputs,).
+    """A fitted model, free of scikit-learn.
 
-    ``curves`` bend the columns of a refined model; ``last_layer`` are the sums behind ``v``.
+    Parameters
+    ----------
+    directions : Directions
+        Directions w_m, offsets b_m and importance weights q_m, for raw inputs.
+    activation : Activation
+        Activations sigma_m.
+    v : array of shape (n_components, n_outputs)
+        Output weights.
+    intercept : array of shape (n_outputs,)
+        Intercept b.
+    curves : ColumnCurves or None, default=None
+        Column curves of a refined model.
+    last_layer : LastLayer or None, default=None
+        The sums behind ``v``, under the squared loss.
     """
 
     directions: Directions

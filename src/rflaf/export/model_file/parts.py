@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.sampling import GreedySelection, LeverageSampling
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
 from rflaf.functions.losses import Huber, Logistic, Pinball, Poisson, Softmax, Squared, SquaredHinge
@@ -13,4 +14,5 @@ ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, 
 LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
 DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
 BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis)}
-PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES}  # what may be an argument of an estimator
+SAMPLINGS = {kind.__name__: kind for kind in (LeverageSampling, GreedySelection)}
+PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES, **SAMPLINGS}  # what may be an argument of an estimator

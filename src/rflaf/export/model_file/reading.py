@@ -12,7 +12,8 @@ import numpy as np
 
 from rflaf.errors import Array, StopReason, UnreadableModelFile
 from rflaf.estimators import RFLAFClassifier
-from rflaf.estimators.parameters import check_parameters
+from rflaf.estimators.parameters import check_values
+from rflaf.estimators.retired import RETIRED, translate
 from rflaf.estimators.table_model import TableModel
 from rflaf.functions.bases import RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
@@ -32,7 +33,7 @@ from rflaf.training.solvers.refined.trainer import Recipe
 
 from .envelope import Arrays, present
 from .nodes import Node
-from .parts import BASES, ESTIMATORS, LOSSES, PARTS
+from .parts import BASES, ESTIMATORS, LOSSES, PARTS, SAMPLINGS
 
 _LARGEST_WORK, _WORK_A_BYTE = 2**26, 32  # bytes a model may take once it is compiled: these, and so many times its file
 _MOST_BASIS = 1024
@@ -99,10 +100,13 @@ def _read_estimator(header: Node) -> Any:
     kind = header["class"].one_of(ESTIMATORS)
     given = header["parameters"]
     known = kind._get_param_names()
-    if not isinstance(given.value, dict) or not set(given.value) <= set(known):
+    if not isinstance(given.value, dict) or not set(given.value) <= {*known, *RETIRED}:
         raise given.refuse(f"an object of {', '.join(known)}")
-    estimator = kind(**{name: _read_argument(given[name]) for name in given.value})
-    check_parameters(estimator)
+    arguments, retired = translate({name: _read_argument(given[name]) for name in given.value}, "loss" in known)
+    estimator = kind(**arguments)
+    if retired:
+        estimator._retired = retired
+    check_values(estimator)
     n_features = header["n_features"].whole(1)
     names = header["feature_names"].maybe(lambda node: [name.text() for name in node.items()])
     if names is not None and len(names) != n_features:
@@ -157,7 +161,7 @@ def _read_label(node: Node) -> Any:
 
 
 def _read_part(node: Node, kinds: Mapping[str, Any]) -> Any:
-    """A basis, density or loss; each checks its own numbers."""
+    """Return a basis, density, loss or sampling; each checks its own values."""
     kind = node["class"].one_of(kinds)
     given: dict[str, Any] = {}
     for field in fields(kind):
@@ -170,6 +174,8 @@ def _read_part(node: Node, kinds: Mapping[str, Any]) -> Any:
             given["width"] = part.maybe(_read_length)
         elif field.name in ("n_basis", "degree"):
             given[field.name] = part.whole(1, _MOST_BASIS)
+        elif kind in SAMPLINGS.values():
+            given[field.name] = _read_label(part)
         else:
             given[field.name] = part.maybe(lambda part: part.number(finite=False))
     if set(node.value) != {"class", *given}:

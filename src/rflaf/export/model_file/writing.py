@@ -36,12 +36,13 @@ def header_of(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[st
         )
     check_is_fitted(estimator)
     arrays: dict[str, Array] = {}
+    parameters = {**estimator.get_params(deep=False), **estimator._retired}
     names, classes = getattr(estimator, "feature_names_in_", None), getattr(estimator, "classes_", None)
     header = {
         "format": FORMAT,
         "library": __version__,
         "class": kind,
-        "parameters": {name: _argument(name, value) for name, value in estimator.get_params(deep=False).items()},
+        "parameters": {name: _argument(name, value) for name, value in parameters.items()},
         "n_features": int(estimator.n_features_in_),
         "feature_names": None if names is None else [str(name) for name in names],
         "classes": None if classes is None else _labels(classes),
@@ -104,7 +105,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _part(name: str, value: Any) -> dict[str, Any]:
-    """A basis, density or loss by its class and the numbers it was made of."""
+    """Return a basis, density, loss or sampling as its class and fields."""
     kind = type(value).__name__
     if PARTS.get(kind) is not type(value):
         raise _not_ours(name, value)

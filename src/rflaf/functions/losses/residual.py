@@ -60,8 +60,11 @@ class Squared(_OfResidual):
 class Huber(_OfResidual):
     """r^2 for residuals up to ``delta``, their tangent beyond: far targets pull no harder than those at delta.
 
-    ``delta`` is in the units of the targets; None has it found from the data: 1.35 robust standard deviations of the
-    residuals of a first fit, which loses a twentieth of the efficiency where there are no outliers.
+    Parameters
+    ----------
+    delta : float or None, default=None
+        Largest residual that is squared, in the units of the targets. None is 1.35 robust standard deviations of the
+        residuals of a first fit, which loses a twentieth of the efficiency where there are no outliers.
     """
 
     delta: float | None = None
@@ -115,9 +118,15 @@ class Huber(_OfResidual):
 class Pinball(_OfResidual):
     """quantile r for r = y - f above zero, (1 - quantile) |r| below: f is that quantile of y.
 
-    Smoothed: within ``smoothing`` of zero a parabola joins the two lines, so that the loss is Lipschitz and has a
-    curvature of at most 1 / (2 smoothing). ``smoothing`` is in the units of the targets, None for a hundredth of their
-    standard deviation; the quantile found is off by no more than half the share of targets within it.
+    A parabola joins the two lines near zero, so the loss is Lipschitz with a curvature of at most 1 / (2 smoothing).
+
+    Parameters
+    ----------
+    quantile : float, default=0.5
+        Quantile to predict, between 0 and 1.
+    smoothing : float or None, default=None
+        Half the width of the parabola, in the units of the targets; None is a hundredth of their standard deviation.
+        The quantile found is off by at most half the share of targets within it.
     """
 
     quantile: float = 0.5

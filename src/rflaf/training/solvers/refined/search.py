@@ -227,7 +227,8 @@ class Outliers:
     def __str__(self) -> str:
         return (
             f"about {100 * self.share:.2g} % of the targets lie far from all others and are not explained by the"
-            " columns: they are taken for outliers and weigh less (Huber loss). If they are right, set outliers='keep'."
+            " columns: they are taken for outliers and weigh less (Huber loss). If they are right, pass"
+            " loss=rflaf.functions.losses.Squared()."
         )
 
 
