@@ -131,6 +131,15 @@ def test_the_page_on_architecture_states_what_every_room_stands_on():
     }
 
 
+def test_the_page_on_architecture_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = [
+        f"/{path.relative_to(ROOT).as_posix()}" for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")
+    ]
+    named = set(re.findall(r"`([\w/]+\.py)`", page))
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/references.md", "CITATION.cff"])
 def test_both_papers_are_cited(name):
     text = (ROOT / name).read_text()
