@@ -145,3 +145,7 @@ def test_both_papers_are_cited(name):
     text = (ROOT / name).read_text()
     assert "2510.15327" in text
     assert "2411.19468" in text
+
+
+def test_the_citation_has_the_version_of_the_package():
+    assert f"\nversion: {rflaf.__version__}\n" in (ROOT / "CITATION.cff").read_text()
