@@ -3,6 +3,7 @@
 import ast
 import copy
 import re
+import runpy
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -149,3 +150,14 @@ def test_both_papers_are_cited(name):
 
 def test_the_citation_has_the_version_of_the_package():
     assert f"\nversion: {rflaf.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_docs_show_compact_docstrings_as_numpydoc():
+    pytest.importorskip("griffe")
+    to_numpydoc = runpy.run_path(str(ROOT / "docs" / "extensions" / "docstrings.py"))["to_numpydoc"]
+    assert to_numpydoc("Add.\n\n>>> 1 + 1\n2") == "Add.\n\nExamples\n--------\n>>> 1 + 1\n2"
+    assert (
+        to_numpydoc("Parameters\n----------\nrows : of one block") == "Parameters\n----------\nrows\n    of one block"
+    )
+    kept = "Parameters\n----------\nwidth : int or str\n    Number of rows."
+    assert to_numpydoc(kept) == kept
