@@ -3,6 +3,7 @@
 import ast
 import copy
 import re
+import runpy
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -131,8 +132,32 @@ def test_the_page_on_architecture_states_what_every_room_stands_on():
     }
 
 
+def test_the_page_on_architecture_names_files_that_exist():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    files = [
+        f"/{path.relative_to(ROOT).as_posix()}" for folder in ("src", "tests") for path in (ROOT / folder).rglob("*.py")
+    ]
+    named = set(re.findall(r"`([\w/]+\.py)`", page))
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/index.md", "docs/references.md", "CITATION.cff"])
 def test_both_papers_are_cited(name):
     text = (ROOT / name).read_text()
     assert "2510.15327" in text
     assert "2411.19468" in text
+
+
+def test_the_citation_has_the_version_of_the_package():
+    assert f"\nversion: {rflaf.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_docs_show_compact_docstrings_as_numpydoc():
+    pytest.importorskip("griffe")
+    to_numpydoc = runpy.run_path(str(ROOT / "docs" / "extensions" / "docstrings.py"))["to_numpydoc"]
+    assert to_numpydoc("Add.\n\n>>> 1 + 1\n2") == "Add.\n\nExamples\n--------\n>>> 1 + 1\n2"
+    assert (
+        to_numpydoc("Parameters\n----------\nrows : of one block") == "Parameters\n----------\nrows\n    of one block"
+    )
+    kept = "Parameters\n----------\nwidth : int or str\n    Number of rows."
+    assert to_numpydoc(kept) == kept
