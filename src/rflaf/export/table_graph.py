@@ -1,9 +1,9 @@
-"""A whole table model as ONNX: the encoding of its columns in front of the estimator, one input a column.
+"""A whole table model as ONNX: the encoding of its columns before the estimator, one input per column.
 
 | a column of | its input, (n_rows, 1) | missing |
 | --- | --- | --- |
 | numbers, truth values | numbers | NaN |
-| levels | strings, without spaces around them | "" or another text that stands for nothing |
+| levels | strings, without spaces around them | "" or another text for a missing value |
 | dates | days since 1970, float64, with their fraction | NaN |
 
 Levels are found by ``LabelEncoder`` of ai.onnx.ml, since the standard operators of this opset do not compare strings.
@@ -88,7 +88,7 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 
 
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
-    """One column for two levels, else one a level: where the number of a text's level is the column's own."""
+    """Encode a category as one column for two levels, otherwise as one column per level."""
     n_levels, nowhere = len(column.levels), -1
     if len(column.feature_names) == 1:
         value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)
