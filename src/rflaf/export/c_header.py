@@ -136,13 +136,7 @@ def _arrays(formula: Formula, real: str) -> list[str]:
 def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
     """Return the code of u, the inputs of the components."""
     S = formula.n_components
-    lines = [
-        f"{real} u[{S}];",
-        "int m;",
-        "",
-        f"for (m = 0; m < {S}; m++)",
-        "    u[m] = bias[m];",
-    ]
+    lines = [f"{real} u[{S}];", "int m;", "", f"for (m = 0; m < {S}; m++)", "    u[m] = bias[m];"]
     if formula.linear.size:
         lines += [
             f"for (int c = 0; c < {formula.linear.size}; c++) {{",

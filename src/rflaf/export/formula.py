@@ -40,12 +40,7 @@ class Link(Enum):
     SOFTMAX = "exp(f) / sum exp(f)"
 
 
-_LINKS = {
-    Loss.mean: Link.IDENTITY,
-    Poisson.mean: Link.EXP,
-    Logistic.mean: Link.SIGMOID,
-    Softmax.mean: Link.SOFTMAX,
-}
+_LINKS = {Loss.mean: Link.IDENTITY, Poisson.mean: Link.EXP, Logistic.mean: Link.SIGMOID, Softmax.mean: Link.SOFTMAX}
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def to_onnx(
     Parameters
     ----------
     estimator : an estimator of this package, a pipeline whose other steps skl2onnx supports, a `RandomFeatureModel`,
-        or a `TableModel`, which becomes one graph with its encoding; what its inputs are tells `rflaf.export.table_graph`
+        or a `TableModel`, which becomes one graph with its encoding; `rflaf.export.table_graph` lists its inputs
     path : file to write
     dtype : float32 or float64, the precision of numeric inputs and of the arithmetic
     sample : a few rows of a data frame, for a pipeline whose steps select columns by name: every column becomes an
@@ -61,11 +61,7 @@ def to_onnx(
 
 
 def to_c(
-    estimator: Any,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    name: str = "rflaf",
-    dtype: DTypeLike = np.float32,
+    estimator: Any, path: str | os.PathLike[str] | None = None, *, name: str = "rflaf", dtype: DTypeLike = np.float32
 ) -> str:
     """Return a C99 header with one function of one row, ``NAME_predict(x, out)``; write it to ``path`` if given.
 

@@ -43,7 +43,7 @@ def convert_table(model: TableModel, dtype: np.dtype[Any]) -> Any:
 
 
 def encoded_columns(encoding: TableEncoding) -> list[str]:
-    """What every column of an encoded row is, for a reader who has to write one."""
+    """Return a description of every column of an encoded row."""
     names: list[str] = []
     for column in encoding.columns:
         first, *others = column.feature_names
@@ -62,13 +62,13 @@ def _input_dtype(column: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _declare(operator: Any) -> None:
-    """skl2onnx's shapes of the encoding."""
+    """Declare the shapes of the encoding to skl2onnx."""
     encoder = operator.raw_operator
     operator.outputs[0].type = tensor_type(encoder.dtype)([None, len(encoder.encoding.feature_names)])
 
 
 def _encode(scope: Any, operator: Any, container: Any) -> None:
-    """skl2onnx's converter of the encoding."""
+    """Convert the encoding for skl2onnx."""
     graph, encoder = Graph(scope, container), operator.raw_operator
     parts: list[str] = []
     for column, variable in zip(encoder.encoding.columns, operator.inputs, strict=True):
