@@ -161,7 +161,7 @@ def test_usual_models_are_judged_on_rows_they_were_not_fitted_on(table):
     constant = compare(X, y, None, None, 5, regression_scores)
     by_name = {rival.name: rival for rival in constant.rivals}
     assert by_name["the mean"].scores[2].value <= 0  # out of fold, the mean explains nothing
-    assert "four fifths of 260 rows" in constant.how
+    assert "five-fold cross-validation on 260 rows" in constant.how
     assert all(rival.microseconds > 0 for rival in constant.rivals)
     given = compare(X, y, (X[:100], y[:100] + 5), None, 5, regression_scores)
     assert given.rivals[0].scores[0].value > 4  # fitted on the other rows, whose mean is another
@@ -200,7 +200,7 @@ def test_other_rungs_say_what_they_are(table, plan):
     axes = RFLAFRegressor(n_columns, density=AxesFirst(Gaussian()), random_state=0, **CONVEX).fit(X, y)
     assert f"A sum of functions of single columns: {n_columns} components" in render_report(axes, X, y, plan=plan)
     both = RFLAFRegressor(n_columns + 2, density=AxesFirst(Gaussian()), random_state=0, **CONVEX).fit(X, y)
-    assert "Functions of single columns and random directions besides" in render_report(both, X, y, plan=plan)
+    assert "Functions of single columns, and random directions" in render_report(both, X, y, plan=plan)
     page = render_report(paper, X, y, plan=plan)
     assert "Algorithm 1" in page
     assert "Gaussian bumps" in page
@@ -210,7 +210,7 @@ def test_few_rows_are_reported_without_a_plan(table):
     X, y = table[0].to_numpy()[:15], table[1][:15]
     model = RFLAFRegressor(3, random_state=0, alpha=0.1, **PAPER).fit(X, y)
     page = render_report(model, X, y)
-    assert "theory has nothing to say" in page
+    assert "theory gives no width" in page
     assert "Only 15 rows" in page
 
 
@@ -243,7 +243,7 @@ def test_a_class_of_one_row_leaves_folds_without_it_and_trees_are_left_out_where
 def test_a_constant_model_is_reported(table, plan):
     X = table[0].to_numpy()
     model = RFLAFRegressor(4, random_state=0, **PAPER).fit(X, np.ones(260))
-    assert "No column moves the model" in render_report(model, X, np.ones(260), plan=plan)
+    assert "No column changes the prediction" in render_report(model, X, np.ones(260), plan=plan)
 
 
 class Encoding:
@@ -297,7 +297,7 @@ def test_columns_that_say_nothing_the_same_or_too_much_are_found():
         {"x": x, "again": x.copy(), "same": np.ones(300), "leak": np.exp(y), "none": np.full(300, np.nan),
          "gaps": gaps, "id": np.arange(300.0), "noise": rng.standard_normal(300)}, y
     )  # fmt: skip
-    assert "the same" in found["again"].title
+    assert "identical" in found["again"].title
     assert "constant" in found["same"].title
     assert ("alone predicts" in found["leak"].title, found["leak"].level) == (True, "serious")
     assert "without any value" in found["none"].title
@@ -537,7 +537,7 @@ def test_the_switches_of_the_activations_switch(visit):
     assert line.bounding_box()["height"] > before
     under = page.locator("[data-bank] .under").first
     assert under.is_visible()
-    page.get_by_role("button", name="Where the rows lie").click()
+    page.get_by_role("button", name="Distribution of the rows").click()
     assert under.is_hidden()
     assert page.said == []
 

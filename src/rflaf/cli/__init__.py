@@ -1,1 +1,1 @@
-"""The command line. Needs the extra ``cli``."""
+"""The command line (extra ``cli``): parse arguments, call the other rooms, print. May import every room."""

@@ -1,7 +1,7 @@
-"""The command line, on the extra ``cli``.
+"""The application behind ``rflaf``.
 
-Exit codes: 0 done; 2 a mistake of the caller's, told in one line and never in a traceback, which ``--debug`` shows; 1 a
-fault of ours, with its traceback; 130 interrupted.
+Exit codes: 0 success; 2 an error of the caller, reported in one line (``--debug`` shows the traceback); 1 an internal
+error, with its traceback; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ for command in (*model_commands.COMMANDS, *table_commands.COMMANDS):
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line and return its exit code: 0 done, 2 a mistake of the caller's, 130 interrupted."""
+    """Run one command line and return its exit code: 0 success, 2 error of the caller, 130 interrupted."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
@@ -56,10 +56,10 @@ def version() -> None:
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Where to write the picture.")] = Path("rflaf-demo.png"),
-    report: Annotated[Path, typer.Option(help="Where to write the report.")] = Path("rflaf-demo.html"),
+    out: Annotated[Path, typer.Option(help="File of the picture.")] = Path("rflaf-demo.png"),
+    report: Annotated[Path, typer.Option(help="File of the report.")] = Path("rflaf-demo.html"),
 ) -> None:
-    """Fit two problems at growing widths, print the test errors and draw them; then report on one model.
+    """Fit two problems at several widths, print and plot the test errors, and write a report on one model.
 
     Example:  rflaf demo --out picture.png --report report.html
     """
@@ -84,12 +84,12 @@ def demo(
 
 @app.command()
 def reproduce(
-    figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies; all usual ones if none.")] = None,
-    full: Annotated[bool, typer.Option("--full/--quick", help="Hours of work, or minutes.")] = False,
+    figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies (default: the usual ones).")] = None,
+    full: Annotated[bool, typer.Option("--full/--quick", help="Run for hours, or for minutes.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for records, tables and figures.")] = Path("rflaf-paper"),
-    jobs: Annotated[int, typer.Option(help="Processes to run trials in.", min=1)] = 2,
+    jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 2,
 ) -> None:
-    """Run the paper's experiments, beside the authors' numbers; a run that was stopped goes on where it was.
+    """Repeat the experiments of the paper beside the authors' numbers; an interrupted run resumes.
 
     Example:  rflaf reproduce figure1 --quick --out results
     """

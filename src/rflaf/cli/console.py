@@ -1,7 +1,7 @@
-"""What the commands share: where they print, how they show that they work, and how they say no.
+"""Output of the commands: results, progress and errors.
 
-Results go to standard output, as text or, with ``--json``, as one JSON object; everything else to standard error, and
-progress only to a terminal. Needs the extra ``cli``.
+Results go to standard output, as text or, with ``--json``, as one JSON object. Everything else goes to standard error,
+and progress only to a terminal.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def show(values: Mapping[str, Any], lines: Iterable[str | Table], as_json: bool)
 
 
 def remark(line: str) -> None:
-    """A line beside the results."""
+    """Print a line to standard error."""
     errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on a terminal what is going on, with the last line of the package's log."""
+    """Show a status on a terminal, with the latest line of the package's log."""
     if not errors.is_terminal:
         yield
         return
@@ -60,7 +60,7 @@ def working(what: str) -> Iterator[None]:
 
 
 class _LastLine(logging.Handler):
-    """Shows every line of a log in place of the one before."""
+    """Log handler that shows the latest line as a status."""
 
     def __init__(self, what: str) -> None:
         super().__init__()
@@ -73,13 +73,13 @@ class _LastLine(logging.Handler):
 
 
 def explain(error: Exception) -> int:
-    """One line for what the caller can mend, and the exit code; anything else is ours and keeps its traceback."""
+    """Print one line for an error of the caller and return the exit code; raise any other error again."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, typer.Abort):
         remark("rflaf: interrupted")
         return INTERRUPTED
-    if hasattr(error, "format_message"):  # a complaint of the parser about the call
+    if hasattr(error, "format_message"):  # an error of the argument parser
         message = f"{error.format_message()} (see rflaf --help)"
     elif isinstance(error, OSError | ValueError | MissingExtraError):
         message = str(error)
@@ -90,7 +90,7 @@ def explain(error: Exception) -> int:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no infinite numbers: null stands for them."""
+    """Replace infinite numbers and NaN, which JSON lacks, by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
-"""The demonstration behind ``rflaf demo``: width against test error for the sampling schemes.
+"""The demonstration ``rflaf demo``: test error against width for several models.
 
-Two problems: the diabetes data that scikit-learn carries, and a target of the paper's own class,
-f*(x) = E_w[sigma(w . x) v(w)]. A third target is made of the model's own directions, so that the learned activation can
-be laid beside the true one.
+It uses two problems: the diabetes data of scikit-learn, and a target of the paper's class,
+f*(x) = E_w[sigma(w . x) v(w)]. A third target uses the directions of the model, so that the learned activation can be
+compared with the true one.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PAPER: dict[str, Any] = {"directions": "random", "activation": "shared"}
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A split data set; the target is scaled to unit variance, so that predicting its mean costs one."""
+    """Split data set with a target of unit variance: the mean as prediction has error one."""
 
     name: str
     X_train: Array
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Mean over seeds of the test error and the seconds of a fit."""
+    """Test error and seconds of a fit, averaged over seeds."""
 
     problem: str
     scheme: str
@@ -68,13 +68,13 @@ class Outcome:
 
 
 def diabetes() -> Problem:
-    """442 patients, ten columns, carried by scikit-learn."""
+    """Return the diabetes data of scikit-learn, 442 patients and ten columns."""
     X, y = load_diabetes(return_X_y=True)
     return _split("diabetes", X, y)
 
 
 def teacher(n_samples: int = 10_000, n_features: int = 6, n_directions: int = 4_000) -> Problem:
-    """Rows of the paper's target class: f*(x) = E_w[wave(w . x) v(w)] by many directions, plus 5 % noise."""
+    """Draw rows of the paper's target class, f*(x) = E_w[wave(w . x) v(w)] over many directions, plus 5 % noise."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_samples, n_features))
     W = rng.standard_normal((n_features, n_directions)) / np.sqrt(n_features)
@@ -84,7 +84,7 @@ def teacher(n_samples: int = 10_000, n_features: int = 6, n_directions: int = 4_
 
 
 def known_activation(n_samples: int = 4_000, n_features: int = 4) -> Problem:
-    """A target made of the very directions a model of seed 0 draws, under a known activation."""
+    """Return a target with a known activation along the directions that a model of seed 0 draws."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((n_samples, n_features))
     probe = RFLAFRegressor(_KNOWN_WIDTH, bandwidth=1.0, random_state=0, **_PAPER).fit(X, X[:, 0])
@@ -94,7 +94,7 @@ def known_activation(n_samples: int = 4_000, n_features: int = 4) -> Problem:
 
 
 def schemes(width: int, seed: int) -> dict[str, Any]:
-    """The models compared at one width."""
+    """Return the models compared at one width."""
     return {
         "RBFSampler + Ridge": make_pipeline(
             StandardScaler(), RBFSampler(gamma="scale", n_components=width, random_state=seed), Ridge()
@@ -106,12 +106,12 @@ def schemes(width: int, seed: int) -> dict[str, Any]:
 
 
 def fits_per_problem() -> int:
-    """Number of fits `run` makes for one problem."""
+    """Return the number of fits of `run` per problem."""
     return len(WIDTHS) * len(schemes(1, 0)) * len(_SEEDS)
 
 
 def run(problems: list[Problem], advance: Callable[[], None] = lambda: None) -> Iterator[Outcome]:
-    """Every scheme at every width on every problem, averaged over seeds."""
+    """Fit every scheme at every width on every problem and average over seeds."""
     for problem in problems:
         for width in WIDTHS:
             for scheme in schemes(width, 0):
@@ -121,7 +121,7 @@ def run(problems: list[Problem], advance: Callable[[], None] = lambda: None) -> 
 
 
 def draw(outcomes: list[Outcome], path: Path) -> None:
-    """Width against error for every problem, and an activation recovered from a target that was made with it."""
+    """Plot error against width for every problem, and a recovered activation beside the true one."""
     plt = require_matplotlib()
     names = list(dict.fromkeys(outcome.problem for outcome in outcomes))
     figure, axes = plt.subplots(1, len(names) + 1, figsize=(4.2 * (len(names) + 1), 3.4), layout="constrained")
@@ -133,12 +133,12 @@ def draw(outcomes: list[Outcome], path: Path) -> None:
 
 
 def report_diabetes(path: Path) -> None:
-    """A report of a model of the diabetes data, on rows it has not seen."""
+    """Write a report on a model of the diabetes data, on held-out rows."""
     data = load_diabetes()
     X_train, X_test, y_train, y_test = train_test_split(data.data, data.target, test_size=0.2, random_state=0)
     model = RFLAFRegressor(_KNOWN_WIDTH, random_state=0).fit(X_train, y_train)
     names = [_LONGER.get(name, name) for name in data.feature_names]
-    title = "How diabetes progresses in a year"
+    title = "Progression of diabetes in one year"
     write_report(model, X_test, y_test, path, train=(X_train, y_train), feature_names=names, title=title)
 
 

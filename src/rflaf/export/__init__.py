@@ -1,1 +1,4 @@
-"""A fitted estimator outside this process: the model file, ONNX, C."""
+"""Fitted estimators for other processes and programs: the model file, ONNX, C.
+
+May import `rflaf.estimators` and the rooms below it.
+"""

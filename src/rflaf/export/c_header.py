@@ -1,7 +1,7 @@
 """A formula as one C99 header: static constant arrays and a function of one row.
 
-No heap, no recursion, no global state, and of the standard library only ``exp``, where a link needs it. A row that is
-not finite gets some number: every index is computed from clipped values.
+No heap, no recursion, no global state, and of the standard library only ``exp``, if the link needs it. A row that is
+not finite gives some number: every index is computed from clipped values.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .formula import Formula, Head, Link
 
-_LONGEST_NAME = 40  # C99 promises 63 significant characters, and names are made longer
+_LONGEST_NAME = 40  # C99 guarantees 63 significant characters, and names get suffixes
 
 
 def write_header(formula: Formula, name: str, feature_names: Sequence[str] | None = None) -> str:
-    """The text of the header, ASCII; every name in it begins with ``name``."""
+    """Return the text of the header, ASCII; every name in it begins with ``name``."""
     check_name(name)
     real = "float" if formula.dtype == np.float32 else "double"
     upper = name.upper()
@@ -47,7 +47,7 @@ def write_header(formula: Formula, name: str, feature_names: Sequence[str] | Non
 
 
 def check_name(name: str) -> None:
-    """Refuse what cannot begin the names of a C header."""
+    """Refuse a prefix that is no C identifier."""
     fine = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, re.ASCII)
     if not fine or len(name) > _LONGEST_NAME:
         raise InvalidParameterError(
@@ -62,7 +62,7 @@ def _needs_exp(head: Head | None) -> bool:
 
 
 def _n_out(formula: Formula) -> int:
-    """Numbers the function writes: of a classifier also that of the label."""
+    """Return how many numbers the function writes; a classifier adds the index of the label."""
     with_label = formula.head is not None and formula.head.classes is not None
     return formula.n_answers + with_label
 
@@ -98,7 +98,7 @@ def _meaning(formula: Formula) -> list[str]:
 
 
 def _printable(value: object) -> str:
-    """Any text inside a comment: it can neither end it nor begin one."""
+    """Return text that can neither end nor begin a comment."""
     return re.sub(r"[^A-Za-z0-9 _.,:;+()<>=%#$&@!-]", lambda found: f"\\x{ord(found[0]):02x}", str(value))
 
 
@@ -115,7 +115,7 @@ def _body(formula: Formula, real: str) -> list[str]:
 
 
 def _arrays(formula: Formula, real: str) -> list[str]:
-    """Only those that are used; the weights of an output stand side by side."""
+    """Return the arrays in use; the weights of an output are contiguous."""
     lines = []
     if formula.linear.size:
         lines += _array("int", "linear", formula.linear)
@@ -134,15 +134,9 @@ def _arrays(formula: Formula, real: str) -> list[str]:
 
 
 def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
-    """u: the inputs of the components."""
+    """Return the code of u, the inputs of the components."""
     S = formula.n_components
-    lines = [
-        f"{real} u[{S}];",
-        "int m;",
-        "",
-        f"for (m = 0; m < {S}; m++)",
-        "    u[m] = bias[m];",
-    ]
+    lines = [f"{real} u[{S}];", "int m;", "", f"for (m = 0; m < {S}; m++)", "    u[m] = bias[m];"]
     if formula.linear.size:
         lines += [
             f"for (int c = 0; c < {formula.linear.size}; c++) {{",
@@ -178,7 +172,7 @@ def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
 
 
 def _features(formula: Formula, real: str, suffix: str) -> list[str]:
-    """The cubics, and what they are added up to."""
+    """Return the code of the cubics and their sums."""
     n_tables, n_cells, _ = formula.table.shape
     own = f"m * {n_cells} + " if n_tables > 1 else ""
     low, high = _number(-formula.middle - 0.5, real), _number(n_cells - formula.middle - 0.5, real)
@@ -211,7 +205,7 @@ def _features(formula: Formula, real: str, suffix: str) -> list[str]:
 
 
 def _answers(head: Head, real: str, suffix: str) -> list[str]:
-    """From f to ``out``."""
+    """Return the code from f to ``out``."""
     n_outputs = head.intercept.size
     exp, one = f"exp{suffix}", _number(1, real)
     each = f"for (o = 0; o < {n_outputs}; o++)"
@@ -244,7 +238,7 @@ def _answers(head: Head, real: str, suffix: str) -> list[str]:
 
 
 def _array(kind: str, name: str, values: Array) -> list[str]:
-    """A static constant array of one or two dimensions, lines of at most 120 characters."""
+    """Return a static constant array of one or two dimensions, lines of at most 120 characters."""
     size = "".join(f"[{length}]" for length in values.shape)
     if values.ndim == 1:
         return [f"static const {kind} {name}{size} = {{", *_wrapped(values, kind), "};"]
@@ -269,7 +263,7 @@ def _wrapped(values: Array, kind: str, width: int = 104) -> list[str]:
 
 
 def _number(value: Any, kind: str) -> str:
-    """The shortest literal that reads back as the same number."""
+    """Return the shortest literal that reads back as the same number."""
     if kind == "int":
         return str(int(value))
     size = abs(float(value))

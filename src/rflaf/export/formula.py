@@ -1,14 +1,14 @@
-"""A fitted estimator as the plain arrays of its formula, for programs that know nothing of this package.
+"""A fitted estimator as the plain arrays of its formula, for programs without this package.
 
     x' = x - centre
-    u  = bias + x'[linear] @ W + sum over columns that bend of H, interpolated between nodes, straight on beyond them
+    u  = bias + x'[linear] @ W + sum over curved columns of H, interpolated between nodes, linear beyond them
     z_m = table_m(u_m)                      cubics on unit cells around 0, the nearest end outside
     f  = intercept + z @ weights            then the link
 
-Nothing here is fitted or approximated: the arrays are those the compiled loops run on, moved so that they also hold in
-single precision. Rows are taken from a centre first, since a column of large mean and small spread would lose its
-digits in a product with the directions; that difference is exact near the centre. For the same reason nodes are kept in
-two parts, and u counts cells from the middle of the table, near which most rows are.
+Nothing is fitted or approximated: the arrays are those of the compiled loops, shifted so that they also hold in single
+precision. A centre is subtracted from the rows first, since a column of large mean and small spread would lose its
+digits in a product with the directions; the difference is exact near the centre. For the same reason nodes are kept in
+two parts, and u counts cells from the middle of the table, near most rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rflaf.model.random_feature_model import RandomFeatureModel
 
 
 class Link(Enum):
-    """From f to what is predicted."""
+    """Map from f to the prediction."""
 
     IDENTITY = "f"
     EXP = "exp(min(f, 30))"
@@ -40,20 +40,15 @@ class Link(Enum):
     SOFTMAX = "exp(f) / sum exp(f)"
 
 
-_LINKS = {
-    Loss.mean: Link.IDENTITY,
-    Poisson.mean: Link.EXP,
-    Logistic.mean: Link.SIGMOID,
-    Softmax.mean: Link.SOFTMAX,
-}
+_LINKS = {Loss.mean: Link.IDENTITY, Poisson.mean: Link.EXP, Logistic.mean: Link.SIGMOID, Softmax.mean: Link.SOFTMAX}
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What follows the features: ``weights`` (n_components, n_outputs), ``intercept`` (n_outputs,) and the link.
+    """Output layer: ``weights`` (n_components, n_outputs), ``intercept`` (n_outputs,) and the link.
 
-    For a classifier ``classes`` (n_classes,) are its labels, and there is an answer for every class: of a single output
-    f those of the two classes are -f and f, before the link.
+    For a classifier ``classes`` (n_classes,) are its labels, and there is one answer per class: a single output f
+    gives -f and f before the link.
     """
 
     weights: Array
@@ -63,27 +58,27 @@ class Head:
 
     @property
     def n_answers(self) -> int:
-        """Numbers that are predicted for a row."""
+        """Number of answers per row."""
         return int(self.intercept.size if self.classes is None else self.classes.size)
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The arrays of the formula above, in the precision of ``dtype``.
+    """Arrays of the formula above, in the precision of ``dtype``.
 
     Attributes
     ----------
-    centre : (n_features,), zero where a column bends
-    linear : (L,), numbers of the columns that are straight; W : (L, S)
-    columns : (C,), those that bend; start : (C + 1,), where the nodes of each begin
-    nodes, rest : (T,), a node is the sum of both: a difference of two close numbers is exact, what rounding took is not
+    centre : (n_features,), zero for curved columns
+    linear : (L,), indices of the linear columns; W : (L, S)
+    columns : (C,), indices of the curved columns; start : (C + 1,), offsets of their nodes
+    nodes, rest : (T,), a node is the sum of both, since ``rest`` keeps what rounding removes
     gaps : (T,), one over the distance from a node to the next, zero for the last of a column
-    H : (T, S), values at the nodes, zero at the middle one of every column; the outer ones only say where the line
-        beyond the others leads
+    H : (T, S), values at the nodes, zero at the middle one of every column; the outer ones only define the
+        line beyond the others
     bias : (S,)
     table : (1 or S, n_cells, 4), powers about the middle of each cell; ``middle`` is the cell centred on u = 0
-    importance : (S,), factors of the features where these are what is asked for
-    head : what follows the features, None where they are
+    importance : (S,), factors of the features of a transformer
+    head : the output layer, None for a transformer
     """
 
     centre: Array
@@ -114,12 +109,12 @@ class Formula:
 
     @property
     def middle(self) -> int:
-        """The cell of u = 0; the others are centred on whole numbers from -middle to n_cells - 1 - middle."""
+        """Cell of u = 0; the others are centred on whole numbers from -middle to n_cells - 1 - middle."""
         return self.n_cells // 2
 
     @property
     def n_answers(self) -> int:
-        """Numbers that are predicted for a row."""
+        """Number of answers per row."""
         return self.n_components if self.head is None else self.head.n_answers
 
     @property
@@ -128,7 +123,7 @@ class Formula:
 
 
 def formula_of(estimator: Any, dtype: DTypeLike = np.float32) -> Formula:
-    """The formula of a fitted estimator, or of a `RandomFeatureModel`, whose answer is f.
+    """Return the formula of a fitted estimator, or of a `RandomFeatureModel`, whose answer is f.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))
@@ -193,7 +188,7 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
     centre = np.zeros(model.n_features)
     centre[linear] = centre_of(W, -bias)
     parts = [nodes[i:j] for i, j in pairwise(start)]
-    centre = centre.astype(dtype).astype(np.float64)  # what is taken off is exactly what is folded in
+    centre = centre.astype(dtype).astype(np.float64)  # the subtracted value equals the folded one exactly
     gaps = np.concatenate([np.zeros(0, dtype), *(one_over_gaps(part, dtype) for part in parts)])
     rest = nodes - nodes.astype(dtype)
     bias = bias + centre[linear] @ W
@@ -206,7 +201,7 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
 
 
 def evaluate(formula: Formula, X: Array) -> Array:
-    """What a program written from the formula answers, (n_rows, n_answers): the reference of the exports.
+    """Evaluate the formula, (n_rows, n_answers): the reference of the exports.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))

@@ -1,8 +1,8 @@
-"""A formula as a graph of plain ONNX operators, and its registration with skl2onnx. On the extra ``export``.
+"""A formula as a graph of plain ONNX operators, and its registration with skl2onnx (extra ``export``).
 
-Gather, MatMul and arithmetic only, so that every runtime has them: a row's ramps in the columns that bend meet the
-rises between their nodes in one product, cells of the activation are found by rounding, and Horner's rule runs on
-gathered coefficients. Numbers are computed in the precision of the inputs.
+The graph uses only Gather, MatMul and arithmetic, which every runtime has: ramps of the curved columns times the rises
+between their nodes in one product, cells of the activation by rounding, and Horner's rule on gathered coefficients.
+Numbers are computed in the precision of the inputs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from rflaf.model.random_feature_model import RandomFeatureModel
 from .formula import Formula, Head, Link, formula_of
 
 OPSET = 18  # of the standard operators
-_LEARNING_OPSET = 3  # of ai.onnx.ml, which only other steps of a pipeline use
+_LEARNING_OPSET = 3  # of ai.onnx.ml, used only by other steps of a pipeline
 _ONES_THAT_CONVERT = (RFLAFRegressor, RandomActivationFeatures, RandomFeatureModel)
 
 
 def require_skl2onnx() -> Any:
-    """The module ``skl2onnx``, or an error that names the extra to install."""
+    """Return the module ``skl2onnx``, or raise an error that names the extra to install."""
     try:
         import skl2onnx
     except ImportError as error:
@@ -37,9 +37,9 @@ def require_skl2onnx() -> Any:
 
 
 def register_onnx_converters() -> None:
-    """Teach skl2onnx the estimators of this package, so that pipelines that hold them convert.
+    """Register the estimators of this package with skl2onnx, so that pipelines with them convert.
 
-    `rflaf.to_onnx` does so itself; call this to use ``skl2onnx.to_onnx`` directly.
+    `rflaf.to_onnx` does so itself; call this before ``skl2onnx.to_onnx``.
     """
     register = require_skl2onnx().update_registered_converter
     for kind in _ONES_THAT_CONVERT:
@@ -51,9 +51,9 @@ def register_onnx_converters() -> None:
 
 
 def convert(estimator: Any, inputs: Sequence[tuple[str, np.dtype[Any], int]]) -> Any:
-    """The ONNX model of a fitted estimator, or of a pipeline of which skl2onnx knows every step.
+    """Return the ONNX model of a fitted estimator, or of a pipeline whose steps skl2onnx supports.
 
-    ``inputs`` are (name, dtype, number of columns); strings have an object dtype. Probabilities of classes come as one
+    ``inputs`` are (name, dtype, number of columns); strings have an object dtype. Class probabilities are one
     array, (n_rows, n_classes).
     """
     skl2onnx = require_skl2onnx()
@@ -77,13 +77,13 @@ def convert(estimator: Any, inputs: Sequence[tuple[str, np.dtype[Any], int]]) ->
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes and constants added to what skl2onnx has so far; each is named as it is made."""
+    """Nodes and constants of a skl2onnx graph, named on creation."""
 
     scope: Any
     container: Any
 
     def constant(self, name: str, values: Any) -> str:
-        """A tensor of numbers in their own dtype, or of strings."""
+        """Add a tensor of numbers in their own dtype, or of strings."""
         import onnx
 
         values = np.asarray(values)
@@ -96,21 +96,21 @@ class Graph:
         return name
 
     def node(self, operator: str, *inputs: str, result: str | None = None, **attributes: Any) -> str:
-        """One operator; the name of its result."""
+        """Add one operator; return the name of its result."""
         result = result or self.scope.get_unique_variable_name(operator.lower())
         name = self.scope.get_unique_operator_name(operator)
         self.container.add_node(operator, list(inputs), [result], name=name, **attributes)
         return result
 
     def cast(self, name: str, dtype: np.dtype[Any]) -> str:
-        """Numbers in another dtype."""
+        """Convert numbers to another dtype."""
         import onnx
 
         return self.node("Cast", name, to=onnx.helper.np_dtype_to_tensor_dtype(dtype))
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """skl2onnx's converter: add the nodes of one fitted estimator."""
+    """Add the nodes of one fitted estimator (converter of skl2onnx)."""
     graph = Graph(scope, container)
     dtype = _dtype(operator)
     formula = formula_of(operator.raw_operator, dtype)
@@ -128,7 +128,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _rows(graph: Graph, operator: Any, dtype: np.dtype[Any]) -> str:
-    """All inputs side by side in one precision."""
+    """Concatenate all inputs in one precision."""
     parts = [
         v.full_name if isinstance(v.type, tensor_type(dtype)) else graph.cast(v.full_name, dtype)
         for v in operator.inputs
@@ -137,7 +137,7 @@ def _rows(graph: Graph, operator: Any, dtype: np.dtype[Any]) -> str:
 
 
 def _features(graph: Graph, rows: str, formula: Formula) -> str:
-    """The features before they are multiplied by their importance: (n_rows, n_components)."""
+    """Add the features without importance, (n_rows, n_components)."""
     rows = graph.node("Sub", rows, graph.constant("centre", formula.centre))
     parts = [graph.constant("bias", formula.bias)]
     if formula.linear.size:
@@ -146,8 +146,8 @@ def _features(graph: Graph, rows: str, formula: Formula) -> str:
             straight = graph.node("Gather", rows, graph.constant("linear", formula.linear.astype(np.int64)), axis=1)
         parts.append(graph.node("MatMul", straight, graph.constant("W", formula.W)))
     if formula.columns.size:
-        parts.append(_bends(graph, rows, formula))
-    if len(parts) == 1:  # no column matters: one row of inputs for every row
+        parts.append(_curves(graph, rows, formula))
+    if len(parts) == 1:  # no column has weight: one row of inputs for every row
         empty = np.zeros((formula.n_features, formula.n_components), formula.dtype)
         parts.append(graph.node("MatMul", rows, graph.constant("W", empty)))
     u = parts[0]
@@ -156,10 +156,10 @@ def _features(graph: Graph, rows: str, formula: Formula) -> str:
     return _look_up(graph, u, formula)
 
 
-def _bends(graph: Graph, rows: str, formula: Formula) -> str:
-    """The sum of clip((x_c - q_t) / (q_(t+1) - q_t), 0, 1) (H_(t+1) - H_t) over the ramps of all columns that bend.
+def _curves(graph: Graph, rows: str, formula: Formula) -> str:
+    """Sum clip((x_c - q_t) / (q_(t+1) - q_t), 0, 1) (H_(t+1) - H_t) over the ramps of all curved columns.
 
-    Ramps to the left of the middle node, where H is zero, run from -1 to 0; the outer ones go on, so that lines do.
+    Ramps to the left of the middle node, where H is zero, run from -1 to 0; the outer ramps continue as lines.
     """
     first, last = formula.start[:-1], formula.start[1:] - 1
     middle = (first + last) // 2
@@ -184,7 +184,7 @@ def _bends(graph: Graph, rows: str, formula: Formula) -> str:
 
 
 def _look_up(graph: Graph, u: str, formula: Formula) -> str:
-    """Cubics by Horner's rule, the coefficients gathered from the cell that is nearest to u."""
+    """Evaluate cubics by Horner's rule with the coefficients of the cell nearest to u."""
     n_tables, n_cells, _ = formula.table.shape
     low, high = -formula.middle, n_cells - 1 - formula.middle
 
@@ -206,7 +206,7 @@ def _look_up(graph: Graph, u: str, formula: Formula) -> str:
 
 
 def _decision(graph: Graph, z: str, head: Head) -> str:
-    """f (n_rows, n_outputs), summed in double precision; of two classes the answers -f and f."""
+    """Add f (n_rows, n_outputs), summed in double precision; two classes give -f and f."""
     double = np.dtype(np.float64)
     f = graph.node("MatMul", graph.cast(z, double), graph.constant("weights", head.weights.astype(double)))
     f = graph.cast(graph.node("Add", f, graph.constant("intercept", head.intercept.astype(double))), head.weights.dtype)
@@ -231,7 +231,7 @@ def _follow_link(graph: Graph, f: str, link: Link, dtype: np.dtype[Any], to: str
 
 
 def class_labels(classes: Array) -> Array:
-    """Labels as ONNX has them: whole numbers as int64, all others as strings.
+    """Return labels as ONNX stores them: whole numbers as int64, all others as strings.
 
     >>> class_labels(np.array([0.0, 1.0])), class_labels(np.array(["no", "yes"], object))
     (array([0, 1]), array(['no', 'yes'], dtype=object))
@@ -240,26 +240,26 @@ def class_labels(classes: Array) -> Array:
 
 
 def _declare_answers(operator: Any) -> None:
-    """skl2onnx's shapes of an estimator with one output."""
+    """Declare the shapes of an estimator with one output."""
     n_answers = formula_of(operator.raw_operator, _dtype(operator)).n_answers
     operator.outputs[0].type = tensor_type(_dtype(operator))([None, n_answers])
 
 
 def _declare_classes(operator: Any) -> None:
-    """skl2onnx's shapes of a classifier: labels, and a number for every class."""
+    """Declare the shapes of a classifier: labels, and one number per class."""
     labels = class_labels(operator.raw_operator.classes_)
     operator.outputs[0].type = tensor_type(labels.dtype)([None])
     operator.outputs[1].type = tensor_type(_dtype(operator))([None, labels.size])
 
 
 def _dtype(operator: Any) -> np.dtype[Any]:
-    """The precision of an operator: double where an input is, else single."""
+    """Return the precision of an operator: double if any input is, else single."""
     double = tensor_type(np.dtype(np.float64))
     return np.dtype(np.float64 if any(isinstance(v.type, double) for v in operator.inputs) else np.float32)
 
 
 def tensor_type(dtype: np.dtype[Any]) -> Any:
-    """skl2onnx's type of numbers of a dtype; of strings for any other."""
+    """Return the skl2onnx type of a numeric dtype; strings for any other."""
     from skl2onnx.common import data_types
 
     names = {"f4": "FloatTensorType", "f8": "DoubleTensorType", "i8": "Int64TensorType"}

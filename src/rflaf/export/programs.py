@@ -1,9 +1,8 @@
 """Fitted estimators for other programs: ONNX, and C99 without dependencies.
 
-Both are written from one formula (`rflaf.export.formula`), in single or double precision, and answer what Python
-answers in
-double precision: within 1e-5 of the spread of the predictions where they compute in single precision, whatever the
-means of the columns. Files appear whole or not at all.
+Both are generated from one formula (`rflaf.export.formula`), in single or double precision. Single precision agrees
+with Python within 1e-5 of the spread of the predictions, whatever the means of the columns. Files are written
+atomically.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ __all__ = ["register_onnx_converters", "to_c", "to_onnx"]
 def to_onnx(
     estimator: Any, path: str | os.PathLike[str] | None = None, *, dtype: DTypeLike = np.float32, sample: Any = None
 ) -> Any:
-    """The ONNX model (opset 18) of a fitted estimator or of a pipeline of them; written to ``path`` where given.
+    """Return the ONNX model (opset 18) of a fitted estimator or pipeline; write it to ``path`` if given.
 
     Parameters
     ----------
-    estimator : an estimator of this package, a pipeline whose other steps skl2onnx knows, a `RandomFeatureModel`, or a
-        `TableModel`, which becomes one graph with its encoding; what its inputs are tells `rflaf.export.table_graph`
-    path : where to write the model
+    estimator : an estimator of this package, a pipeline whose other steps skl2onnx supports, a `RandomFeatureModel`,
+        or a `TableModel`, which becomes one graph with its encoding; `rflaf.export.table_graph` lists its inputs
+    path : file to write
     dtype : float32 or float64, the precision of numeric inputs and of the arithmetic
-    sample : a few rows of a data frame, for a pipeline whose steps choose columns by name: every column becomes an
-        input of its own, (n_rows, 1), numbers in ``dtype`` and all else as strings. By default there is one input "X".
+    sample : a few rows of a data frame, for a pipeline whose steps select columns by name: every column becomes an
+        input (n_rows, 1), numbers in ``dtype`` and all else as strings. By default there is one input "X".
 
     Returns
     -------
     An ``onnx.ModelProto``. A regressor has one output (n_rows, n_outputs), a transformer the features; a classifier has
-    "label" (n_rows,) and "probabilities" (n_rows, n_classes), where a loss without probabilities gives scores.
-    Missing and infinite values are not looked for.
+    "label" (n_rows,) and "probabilities" (n_rows, n_classes), or scores for a loss without probabilities.
+    Missing and infinite values are not checked.
     """
     dtype = _precision(dtype)
     if not isinstance(estimator, RandomFeatureModel | TableModel):
@@ -62,19 +61,15 @@ def to_onnx(
 
 
 def to_c(
-    estimator: Any,
-    path: str | os.PathLike[str] | None = None,
-    *,
-    name: str = "rflaf",
-    dtype: DTypeLike = np.float32,
+    estimator: Any, path: str | os.PathLike[str] | None = None, *, name: str = "rflaf", dtype: DTypeLike = np.float32
 ) -> str:
-    """A C99 header with one function of one row, ``NAME_predict(x, out)``; written to ``path`` where given.
+    """Return a C99 header with one function of one row, ``NAME_predict(x, out)``; write it to ``path`` if given.
 
-    Its arrays are static and constant, it takes no memory but a little stack and calls nothing, but ``exp`` where
-    probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
-    classifier, a number for every class and then the number of the label; the comment on top of the header lists
-    columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
-    Of a `TableModel` it is the estimator, which takes encoded rows.
+    Its arrays are static and constant; it uses a little stack and calls only ``exp``, for probabilities and counts.
+    ``out`` receives the prediction, the features of a transformer, or, for a classifier, one number per class and then
+    the index of the label; the comment on top of the header lists columns and classes. ``name`` is the
+    prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``). The header of a `TableModel` holds its
+    estimator, which takes encoded rows.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))

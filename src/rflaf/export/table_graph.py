@@ -1,9 +1,9 @@
-"""A whole table model as ONNX: the encoding of its columns in front of the estimator, one input a column.
+"""A whole table model as ONNX: the encoding of its columns before the estimator, one input per column.
 
 | a column of | its input, (n_rows, 1) | missing |
 | --- | --- | --- |
 | numbers, truth values | numbers | NaN |
-| levels | strings, without spaces around them | "" or another text that stands for nothing |
+| levels | strings, without spaces around them | "" or another text for a missing value |
 | dates | days since 1970, float64, with their fraction | NaN |
 
 Levels are found by ``LabelEncoder`` of ai.onnx.ml, since the standard operators of this opset do not compare strings.
@@ -43,7 +43,7 @@ def convert_table(model: TableModel, dtype: np.dtype[Any]) -> Any:
 
 
 def encoded_columns(encoding: TableEncoding) -> list[str]:
-    """What every column of an encoded row is, for a reader who has to write one."""
+    """Return a description of every column of an encoded row."""
     names: list[str] = []
     for column in encoding.columns:
         first, *others = column.feature_names
@@ -62,13 +62,13 @@ def _input_dtype(column: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def _declare(operator: Any) -> None:
-    """skl2onnx's shapes of the encoding."""
+    """Declare the shapes of the encoding to skl2onnx."""
     encoder = operator.raw_operator
     operator.outputs[0].type = tensor_type(encoder.dtype)([None, len(encoder.encoding.feature_names)])
 
 
 def _encode(scope: Any, operator: Any, container: Any) -> None:
-    """skl2onnx's converter of the encoding."""
+    """Convert the encoding for skl2onnx."""
     graph, encoder = Graph(scope, container), operator.raw_operator
     parts: list[str] = []
     for column, variable in zip(encoder.encoding.columns, operator.inputs, strict=True):
@@ -88,7 +88,7 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 
 
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
-    """One column for two levels, else one a level: where the number of a text's level is the column's own."""
+    """Encode a category as one column for two levels, otherwise as one column per level."""
     n_levels, nowhere = len(column.levels), -1
     if len(column.feature_names) == 1:
         value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)

@@ -1,14 +1,14 @@
 r"""Bases of the learned activation: sigma(z) = sum_i a_i B_i(z) on an even grid over a compact interval.
 
-Paper, section 2.2. Two bases: Gaussian radial functions and B-splines of degree 1 to 3. Each knows its
-values, slopes, what it does outside its interval, a smoothness penalty, and its `Pieces`: the same
-functions as cubic polynomials on even cells, which is the only form the compiled kernels ever see. The map
-from coefficients to a table of cubics is linear, so it also carries gradients back to the coefficients.
+Section 2.2 of the paper. Two bases: Gaussian radial functions and B-splines of degree 1 to 3. Each gives its values,
+slopes, behaviour outside its interval, a smoothness penalty, and its `Pieces`: the same functions as cubic polynomials
+on even cells, the only form the compiled kernels use. The map from coefficients to a table of cubics is linear, so it
+also carries gradients back to the coefficients.
 
 | basis | outside the interval | error of the cubic pieces |
 | --- | --- | --- |
 | B-spline | constant, the value at the nearer end; slopes are zero | none but rounding |
-| RBF | decays; constant, below 3e-11 sum \|a_i\|, from 7 widths on | 3 / 384 / r^4 sum \|a_i\|, r cells to a width |
+| RBF | decays; constant, below 3e-11 sum \|a_i\|, from 7 widths on | 3 / 384 / r^4 sum \|a_i\|, r cells per width |
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 from rflaf.errors import Array, InvalidParameterError
 
 _RBF_REACH = 7.0  # widths beyond the interval at which a Gaussian is cut: exp(-24.5) = 2.3e-11
-_RBF_RESOLUTION = 32  # cells to a width
+_RBF_RESOLUTION = 32  # cells per width
 
-# Row i: the powers of t, about the middle of its cell, of the i-th B-spline alive there (uniform knots).
+# Row i: coefficients in powers of t, from the middle of the cell, of the i-th nonzero B-spline (uniform knots).
 _BSPLINE_PIECES = {
     1: np.array([[1 / 2, -1, 0, 0], [1 / 2, 1, 0, 0]]),
     2: np.array([[1 / 8, -1 / 2, 1 / 2, 0], [3 / 4, 0, -1, 0], [1 / 8, 1 / 2, 1 / 2, 0]]),
@@ -62,13 +62,13 @@ class Pieces:
         return int(self.coefficients.shape[0])
 
     def alive(self) -> tuple[Array, Array]:
-        """First and one past the last basis function that is not zero in each cell, shapes (n_cells,)."""
+        """Return the first, and one past the last, nonzero basis function per cell, shapes (n_cells,)."""
         alive = np.any(self.coefficients != 0, axis=2)
         last = alive.shape[1] - np.argmax(alive[:, ::-1], axis=1)
         return np.argmax(alive, axis=1), last
 
     def local(self) -> Array | None:
-        """The cubics of the functions k to k + 3 in cell k: (n_cells, 4, 4); None where others are alive too.
+        """Return the cubics of functions k to k + 3 in cell k, (n_cells, 4, 4), or None if others are nonzero too.
 
         >>> BSplineBasis(6).pieces().local().shape
         (3, 4, 4)
@@ -81,23 +81,23 @@ class Pieces:
         return np.take_along_axis(padded, (cells[:, None] + np.arange(4))[:, :, None], axis=1)
 
     def table(self, a: Array) -> Array:
-        """Table of the activations ``a`` (n_tables, n_basis): cubics, (n_tables, n_cells, 4)."""
+        """Return the table of cubics (n_tables, n_cells, 4) of activations ``a`` (n_tables, n_basis)."""
         n_cells, n_basis, _ = self.coefficients.shape
         by_basis = self.coefficients.transpose(1, 0, 2).reshape(n_basis, n_cells * 4)
         return (np.atleast_2d(a) @ by_basis).reshape(-1, n_cells, 4)
 
     def table_transposed(self, moments: Array) -> Array:
-        """The transpose of `table`: gradient in ``a`` (n_tables, n_basis) from that in the table."""
+        """Apply the transpose of `table`: return the gradient in ``a`` (n_tables, n_basis) of one in the table."""
         return np.tensordot(moments, self.coefficients, axes=([1, 2], [0, 2]))
 
     def cell_coordinate(self, z: ArrayLike) -> Array:
-        """The coordinate whose cells are centred on 0, 1, ..., n_cells - 1."""
+        """Return the coordinate whose cells are centred on 0, 1, ..., n_cells - 1."""
         return (np.asarray(z, dtype=float) - self.low) / self.step - 0.5
 
 
 @runtime_checkable
 class Basis(Protocol):
-    """The methods that the package asks of a basis; the docs page on extending adds one."""
+    """Interface of a basis; the docs page on extending shows how to add one."""
 
     @property
     def n_basis(self) -> int: ...
@@ -106,24 +106,24 @@ class Basis(Protocol):
     def interval(self) -> tuple[float, float]: ...
 
     def values(self, z: ArrayLike) -> Array:
-        """B_i(z), shape ``z.shape + (n_basis,)``."""
+        """Return B_i(z), shape ``z.shape + (n_basis,)``."""
         ...
 
     def slopes(self, z: ArrayLike) -> Array:
-        """B_i'(z), shape ``z.shape + (n_basis,)``."""
+        """Return B_i'(z), shape ``z.shape + (n_basis,)``."""
         ...
 
     def penalty(self) -> Array:
-        """Symmetric positive semi-definite (n_basis, n_basis): a' P a measures the roughness of sigma."""
+        """Return P, positive semi-definite (n_basis, n_basis): a' P a measures the roughness of sigma."""
         ...
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
-        """Cubic pieces; for the activations ``a`` given, with an error below ``tolerance`` of their sup norm."""
+        """Return cubic pieces; for given activations ``a``, with an error below ``tolerance`` of their sup norm."""
         ...
 
 
 def second_difference_penalty(n_basis: int) -> Array:
-    """D'D of second differences: zero exactly for coefficients that lie on a line."""
+    """Return D'D of second differences, which vanishes exactly for coefficients on a line."""
     differences = np.diff(np.eye(n_basis), 2, axis=0) if n_basis > 2 else np.zeros((0, n_basis))
     return differences.T @ differences
 
@@ -240,9 +240,9 @@ class RBFBasis:
         return Pieces(low, (high - low) / n_cells, _hermite(self.values(nodes), self.slopes(nodes), nodes))
 
     def resolution(self, a: Array, tolerance: float = 1e-6) -> int:
-        """Cells to a width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|.
+        """Return cells per width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|.
 
-        At most 512, which is enough unless Gaussians much wider than their spacing cancel each other.
+        At most 512, which suffices unless Gaussians much wider than their spacing cancel.
         """
         grid = np.concatenate([self.centres, np.linspace(*self.interval, 8 * self.n_basis)])
         sup = np.abs(self.values(grid) @ a.T).max(axis=0)
@@ -262,7 +262,7 @@ def make_basis(name: str, n_basis: int = 16, interval: tuple[float, float] = (-3
 
 
 def fit_function(basis: Basis, function: Callable[[Array], Array]) -> Array:
-    """Coefficients (n_basis,) whose activation is nearest to ``function`` on the interval, in least squares."""
+    """Return coefficients (n_basis,) of the least-squares fit of ``function`` on the interval."""
     grid = np.linspace(*basis.interval, 16 * basis.n_basis)
     return np.linalg.lstsq(basis.values(grid), function(grid), rcond=1e-8)[0]
 
@@ -300,7 +300,7 @@ def _evaluate_slopes(pieces: Pieces, z: ArrayLike) -> Array:
 
 
 def _hermite(values: Array, slopes: Array, nodes: Array) -> Array:
-    """Cubics about the middle of each cell that match values and slopes at both ends: (n_cells, n_basis, 4)."""
+    """Return cubics about the middle of each cell that match values and slopes at its ends, (n_cells, n_basis, 4)."""
     step = nodes[1] - nodes[0]
     left, right = values[:-1], values[1:]
     left_slope, right_slope = slopes[:-1] * step, slopes[1:] * step

@@ -1,10 +1,10 @@
-"""Columns that bend: each column enters a component through a straight line and a curve.
+"""Column curves: each column enters a component through a straight line and a curve.
 
     u_m(x) = b_m + sum_c ( w_cm x_c + kappa_cm(x_c) )
 
 kappa_cm is piecewise linear on the nodes of column c, which are the same for every component, and constant beyond the
-outer nodes. Nodes stand where the data are: on every distinct value of a column with few of them, else on quantiles, so
-that a curve can step where the data do. A column of two values has nothing to bend and stays linear.
+outer nodes. Nodes follow the data: every distinct value of a column with few of them, otherwise quantiles, so that a
+curve can have steps where the data have them. A column of two values stays linear.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import numpy as np
 
 from rflaf.errors import Array
 
-_FEW_VALUES = 129  # as many distinct values are all nodes
+_FEW_VALUES = 129  # up to this number, every distinct value is a node
 
 
 @dataclass(frozen=True, slots=True)
 class Knots:
-    """The nodes of the columns that bend.
+    """Nodes of the curved columns.
 
     Attributes
     ----------
-    columns : (n_curves,), numbers of the columns, increasing
-    start : (n_curves + 1,), where the nodes of each begin in ``nodes``
+    columns : (n_curves,), indices of the columns, increasing
+    start : (n_curves + 1,), offsets of the columns in ``nodes``
     nodes : (n_nodes,), increasing within a column
     """
 
@@ -39,33 +39,33 @@ class Knots:
         return int(self.columns.size)
 
     def of(self, curve: int) -> Array:
-        """The nodes of one curve."""
+        """Return the nodes of one curve."""
         return self.nodes[self.start[curve] : self.start[curve + 1]]
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnCurves:
-    """kappa_cm as the values (n_nodes, n_components) it takes at the nodes."""
+    """kappa_cm by its values (n_nodes, n_components) at the nodes."""
 
     knots: Knots
     values: Array
 
     def __call__(self, X: Array) -> Array:
-        """sum_c kappa_cm(x_c) for rows ``X`` (n_rows, n_features): (n_rows, n_components)."""
+        """Return sum_c kappa_cm(x_c), (n_rows, n_components), for rows ``X`` (n_rows, n_features)."""
         total = np.zeros((X.shape[0], self.values.shape[1]))
         for curve in range(self.knots.n_curves):
             total += self.part(X, curve)
         return total
 
     def part(self, X: Array, curve: int) -> Array:
-        """kappa_cm(x_c) of one curve: (n_rows, n_components)."""
+        """Return kappa_cm(x_c) of one curve, (n_rows, n_components)."""
         x = X[:, self.knots.columns[curve]].astype(np.float64)
         k, f = _place(x, self.knots.of(curve))
         k += self.knots.start[curve]
         return np.asarray(self.values[k] * (1 - f)[:, None] + self.values[k + 1] * f[:, None])
 
     def slopes(self, X: Array) -> Array:
-        """kappa_cm'(x_c): (n_rows, n_curves, n_components); zero beyond the nodes."""
+        """Return kappa_cm'(x_c), (n_rows, n_curves, n_components); zero beyond the nodes."""
         rows = np.empty((X.shape[0], self.knots.n_curves, self.values.shape[1]))
         for curve, column in enumerate(self.knots.columns):
             x, nodes = X[:, column].astype(np.float64), self.knots.of(curve)
@@ -76,20 +76,20 @@ class ColumnCurves:
         return rows
 
     def take(self, components: Array) -> ColumnCurves:
-        """The curves of some of the components."""
+        """Return the curves of some components."""
         return ColumnCurves(self.knots, self.values[:, components])
 
 
 def _place(x: Array, nodes: Array) -> tuple[Array, Array]:
-    """The node to the left, and the fraction of the way to the next, in [0, 1]."""
+    """Return the node to the left and the fraction of the way to the next, in [0, 1]."""
     k = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, nodes.size - 2)
     return k, np.clip((x - nodes[k]) / (nodes[k + 1] - nodes[k]), 0, 1)
 
 
 def place_knots(X: Array, n_nodes: int = 49) -> Knots:
-    """Nodes for the columns of a sample of rows ``X`` (n_rows, n_features) that take more than two values.
+    """Return nodes for the columns of a sample ``X`` (n_rows, n_features) with more than two values.
 
-    All values of a column that has at most 129 of them, else about ``n_nodes`` quantiles.
+    They are all values of a column with at most 129 of them, otherwise about ``n_nodes`` quantiles.
 
     >>> knots = place_knots(np.array([[0.0, 1.0], [1.0, 2.0], [0.0, 4.0]]))
     >>> knots.columns, knots.nodes
@@ -106,13 +106,13 @@ def place_knots(X: Array, n_nodes: int = 49) -> Knots:
 
 
 def one_over_gaps(nodes: Array, dtype: Any = np.float64) -> Array:
-    """One over the distance from every node of a column to the next, zero for the last; at most the largest float."""
+    """Return one over the distance from each node to the next, at most the largest float; zero for the last node."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.append(np.minimum(1 / np.diff(nodes), np.finfo(dtype).max), 0.0).astype(dtype)
 
 
 def no_knots() -> Knots:
-    """No column bends."""
+    """Return knots without curved columns."""
     return Knots(np.zeros(0, np.intp), np.zeros(1, np.intp), np.zeros(0))
 
 
@@ -124,6 +124,6 @@ def _nodes(x: Array, n_nodes: int) -> Array | None:
         return values
     nodes = np.unique(np.quantile(x, np.linspace(0, 1, n_nodes)))
     missing = n_nodes - nodes.size
-    if missing:  # ties: the rest stand on quantiles of the distinct values
+    if missing:  # ties: the remaining nodes are quantiles of the distinct values
         nodes = np.unique(np.concatenate([nodes, np.quantile(values, np.linspace(0, 1, missing + 2))]))
     return nodes

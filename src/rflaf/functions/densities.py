@@ -1,11 +1,11 @@
-"""The law of the random directions: densities p(w), and the directions drawn from them.
+"""Densities p(w) of the random directions, and the directions drawn from them.
 
-Paper, section 2.1, where p(w) defines the kernel k(x, y) = E_p[sigma(w.x) sigma(w.y)], and section 2.4, where
-directions drawn from another density q carry the weights sqrt(p/q). A density is a small frozen object that can
-sample and tell its log density; `Directions` are what was drawn, with an offset for centred inputs.
+In Section 2.1 of the paper p(w) defines the kernel k(x, y) = E_p[sigma(w.x) sigma(w.y)]; in Section 2.4 directions from
+another density q carry the weights sqrt(p/q). A density is a small frozen object with ``sample`` and ``log_density``;
+`Directions` hold the drawn directions, with an offset for centred inputs.
 
-Promised: the same state of ``rng`` gives the same directions, and every density is nested in ``n_components``,
-so a wider draw from the same state begins with the columns of the narrower one.
+The same state of ``rng`` gives the same directions, and every density is nested in ``n_components``: a wider draw from
+the same state begins with the columns of the narrower one.
 
 | name | law of the columns | nested |
 | --- | --- | --- |
@@ -35,17 +35,17 @@ _SOBOL_MAX_FEATURES = 21201  # direction numbers are tabulated up to here
 
 @runtime_checkable
 class Density(Protocol):
-    """What the rest of the package asks of p(w). Give your own object these three and it is as good as ours."""
+    """Interface of p(w); any object with these three members can be passed as a density."""
 
     @property
     def name(self) -> str: ...
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        """Directions as columns, shape (n_features, n_components)."""
+        """Draw directions as columns, shape (n_features, n_components)."""
         ...
 
     def log_density(self, W: ArrayLike) -> Array:
-        """log p of each column of W (n_features, n_components) on its own, shape (n_components,)."""
+        """Return log p of each single column of W (n_features, n_components), shape (n_components,)."""
         ...
 
 
@@ -112,8 +112,8 @@ class OrthogonalGaussian:
     """Blocks of n_features orthogonal directions, each column exactly N(0, I).
 
     A column is a column of a Haar orthogonal matrix times an independent chi(n_features) norm; blocks are
-    independent, and the last one may be partial. Nested up to rounding, and exactly where both draws are
-    made of whole blocks.
+    independent, and the last one may be partial. Nested up to rounding, and exactly if both draws
+    consist of whole blocks.
     """
 
     name: ClassVar[str] = "orthogonal"
@@ -131,10 +131,10 @@ class OrthogonalGaussian:
 
 @dataclass(frozen=True, slots=True)
 class SobolGaussian:
-    """Scrambled Sobol points through the normal quantile: each column N(0, I), together more even than chance.
+    """Scrambled Sobol points through the normal quantile: each column N(0, I), jointly more even than chance.
 
-    The points are the centres of 2**30 even cells a coordinate, so the law of a column is the normal one up to
-    that resolution and no entry is larger than 6.13 in size. Powers of two for ``n_components`` balance best.
+    The points are the centres of 2**30 even cells per coordinate, so a column is normal up to that resolution and no
+    entry exceeds 6.13 in size. Powers of two for ``n_components`` balance best.
     Nested. At most 21201 features.
     """
 
@@ -161,7 +161,7 @@ _DENSITIES: dict[str, type[Density]] = {
 
 @dataclass(frozen=True, slots=True)
 class AxesFirst:
-    """The axes, one direction a column, then directions of another density: what few rows can tell comes first."""
+    """One direction per input column, then directions of another density: functions of single columns come first."""
 
     rest: Density
     name: ClassVar[str] = "axes_first"
@@ -176,7 +176,7 @@ class AxesFirst:
 
 
 def resolve_density(density: str | Density) -> Density:
-    """The density of that name, or the object itself if it can sample and tell its log density.
+    """Return the density of that name, or the object itself if it has ``sample`` and ``log_density``.
 
     >>> resolve_density("student_t")
     StudentT(df=5.0)
@@ -231,9 +231,9 @@ class Directions:
         return int(self.W.shape[1])
 
     def take(self, indices: ArrayLike, importance: ArrayLike | None = None, n_draws: int | None = None) -> Directions:
-        """The columns at ``indices`` (n_taken,), in that order; a Boolean mask works as well.
+        """Return the columns at ``indices`` (n_taken,), in that order; a Boolean mask works as well.
 
-        ``importance`` (n_taken,) replaces that of the columns taken; ``n_draws`` is n_taken unless given.
+        ``importance`` (n_taken,) replaces the importance of these columns; ``n_draws`` is n_taken unless given.
         """
         indices = np.asarray(indices)
         W, offset = self.W[:, indices], self.offset[indices]
@@ -241,10 +241,10 @@ class Directions:
         return Directions(W, offset, weights, W.shape[1] if n_draws is None else n_draws)
 
     def fold(self, center: ArrayLike, scale: ArrayLike) -> Directions:
-        """Directions for raw inputs: z = w . ((x - center) / scale) + offset becomes z = w' . x + offset'.
+        """Return directions for raw inputs: z = w . ((x - center) / scale) + offset becomes z = w' . x + offset'.
 
         W' = W / scale[:, None] and offset' = offset - center @ W', with ``center`` and ``scale`` (n_features,).
-        A column of scale zero is constant: it gets weight zero.
+        A column of scale zero is constant and gets weight zero.
         """
         center, scale = (np.asarray(values, dtype=np.float64) for values in (center, scale))
         _check_vector("center", center, self.n_features)
@@ -253,12 +253,12 @@ class Directions:
         return replace(self, W=W, offset=self.offset - center @ W)
 
     def scaled(self, factor: float | Array) -> Directions:
-        """All projections times ``factor``, a number or one a component (n_components,)."""
+        """Return directions whose projections are multiplied by ``factor``, a number or one per component."""
         return replace(self, W=self.W * factor, offset=self.offset * factor)
 
 
 def draw(density: Density, n_features: int, n_components: int, rng: np.random.Generator) -> Directions:
-    """Plain sampling: n_components directions from ``density``, offsets zero and importance one."""
+    """Draw n_components directions from ``density`` by plain sampling, with offsets zero and importance one."""
     _check_sizes(n_features, n_components)
     W = density.sample(n_features, n_components, rng)
     if np.shape(W) != (n_features, n_components):
@@ -291,15 +291,15 @@ def _check_vector(name: str, values: NDArray[Any], length: int) -> None:
 
 
 def streams(rng: np.random.Generator, count: int) -> list[np.random.Generator]:
-    """Independent streams seeded by draws from ``rng``, so that each quantity stays nested in its own.
+    """Return independent streams seeded from ``rng``, so that each quantity stays nested in its own stream.
 
-    ``rng.spawn`` would do, but it ignores the state of ``rng`` and refuses the generator of a ``RandomState``.
+    ``rng.spawn`` ignores the state of ``rng`` and refuses the generator of a ``RandomState``.
     """
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=(count, 2))]
 
 
 def _normal_columns(n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-    """Independent N(0, I) columns, drawn one after the other and therefore nested."""
+    """Draw independent N(0, I) columns one after the other, hence nested."""
     _check_sizes(n_features, n_components)
     return rng.standard_normal((n_components, n_features)).T
 
@@ -312,13 +312,13 @@ def _t_columns(df: float, n_features: int, n_components: int, rng: np.random.Gen
 
 
 def _haar_frame(G: Array) -> Array:
-    """Orthonormal columns spanning those of G, with R of G = QR positive on its diagonal: Haar for Gaussian G."""
+    """Return orthonormal columns that span those of G, with positive diagonal of R in G = QR: Haar for Gaussian G."""
     Q, R = np.linalg.qr(G)
     return Q * np.where(np.diagonal(R) < 0, -1.0, 1.0)
 
 
 def _sobol_points(n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-    """The first n_components scrambled Sobol points, strictly inside the unit cube, (n_components, n_features)."""
+    """Return the first scrambled Sobol points, strictly inside the unit cube, (n_components, n_features)."""
     from scipy.stats import qmc  # slow to import, and only needed here
 
     sobol = qmc.Sobol(n_features, bits=_SOBOL_BITS, rng=streams(rng, 1)[0])
@@ -327,7 +327,7 @@ def _sobol_points(n_features: int, n_components: int, rng: np.random.Generator) 
 
 
 def _squared_norms(W: ArrayLike) -> tuple[Array, int]:
-    """|w|^2 of each column (n_components,), and n_features."""
+    """Return |w|^2 of each column (n_components,), and n_features."""
     columns = np.asarray(W, dtype=np.float64)
     squared_norms: Array = np.einsum("ij,ij->j", columns, columns)
     return squared_norms, columns.shape[0]
@@ -339,7 +339,7 @@ def _normal_log_density(W: ArrayLike) -> Array:
 
 
 def _t_log_density(df: float, W: ArrayLike) -> Array:
-    """The quotient of the Gamma functions is taken through the Beta function, which keeps large df accurate."""
+    """Return log p; the Beta function replaces the quotient of Gamma functions, which is inaccurate for large df."""
     squared_norms, d = _squared_norms(W)
     log_constant = float(gammaln(d / 2) - betaln(df / 2, d / 2)) - d / 2 * math.log(df * math.pi)
     return log_constant - (df + d) / 2 * np.log1p(squared_norms / df)

@@ -115,20 +115,13 @@ def measure_order(
     mass = np.array([mass_of(kernel, scheme, float(lam)) for lam in lams])
     theorem = [width(float(m), float(x), delta) for m, x in zip(mass, d, strict=True)]
     return Order(
-        spectrum.name,
-        scheme,
-        lams,
-        widths,
-        d,
-        middle,
-        middle - half,
-        middle + half,
+        spectrum.name, scheme, lams, widths, d, middle, middle - half, middle + half,
         cell.exponent(spectrum.rate),
         cell.order(4 * lams, spectrum.rate),
         _deep_slope(spectrum, scheme, delta),
         _slope(np.log(1 / lams), np.log(mass)),
         float(np.max(widths / theorem)),
-    )
+    )  # fmt: skip
 
 
 def _deep_slope(spectrum: Spectrum, scheme: Scheme, delta: float) -> float:

@@ -104,28 +104,11 @@ def _cell(key: tuple[Any, ...], records: list[Record], metric: str, n_test: int)
     data, protocol, basis, n_centres, scheme, pool, width = key
     theirs = authors().get((data, basis.removesuffix("-published"), n_centres, scheme, width, metric))
     return Cell(
-        data=data,
-        protocol=protocol,
-        basis=basis,
-        n_centres=n_centres,
-        scheme=scheme,
-        pool=pool,
-        width=width,
-        metric=metric,
-        mean=mean,
-        sd=sd,
-        low=mean - margin,
-        high=mean + margin,
-        seeds=len(records),
-        diverged=len(records) - values.size,
-        components=float(np.mean([record.components for record in records])),
-        fit_seconds=median("fit_seconds"),
-        pool_seconds=median("pool_seconds"),
-        predict_microseconds=median("predict_seconds") / n_test * 1e6,
-        authors_mean=theirs[0] if theirs else None,
-        authors_sd=theirs[1] if theirs else None,
-        authors_seeds=theirs[2] if theirs else None,
-    )
+        data, protocol, basis, n_centres, scheme, pool, width, metric, mean, sd, mean - margin, mean + margin,
+        len(records), len(records) - values.size,
+        float(np.mean([record.components for record in records])), median("fit_seconds"), median("pool_seconds"),
+        median("predict_seconds") / n_test * 1e6, *(theirs or (None, None, None))
+    )  # fmt: skip
 
 
 def interval_margin(sd: float, n_seeds: int) -> float:
@@ -141,7 +124,7 @@ def interval_margin(sd: float, n_seeds: int) -> float:
 
 @cache
 def authors() -> dict[tuple[Any, ...], tuple[float, float, int]]:
-    """(data, basis, centres, scheme, width, metric) -> mean, sd and seeds of the last epoch."""
+    """Return (data, basis, centres, scheme, width, metric) -> mean, sd and seeds of the last epoch."""
     text = (files(__package__ or "") / "authors-results.csv").read_text()
     found: dict[tuple[Any, ...], tuple[float, float, int]] = {}
     seeds_of: dict[tuple[Any, ...], int] = {}

@@ -14,39 +14,32 @@ May import `rflaf.functions` and `rflaf.errors` only.
 """
 
 from .bounds import Grid, RiskBound, algorithm_bound, grid_for, lambda_for, n_samples_for, risk_bound
-from .deviation import gram_deviation, squared_norm, worst_risk
-from .dimension import effective_dimension, leverage_function, pool_scores, spectrum_of_features, spectrum_of_gram
-from .growth import Growth, growth_table, render_growth_table
+from .dimension import (
+    effective_dimension,
+    gram_deviation,
+    leverage_function,
+    pool_scores,
+    spectrum_of_features,
+    spectrum_of_gram,
+    squared_norm,
+    worst_risk,
+)
 from .rules import CASES, Case, check_delta, check_eigenvalues, check_lambda
-from .widths import PAPER_CONSTANT, bernstein_width, leverage_width, plain_width, width
+from .widths import (
+    PAPER_CONSTANT,
+    Growth,
+    bernstein_width,
+    growth_table,
+    leverage_width,
+    plain_width,
+    render_growth_table,
+    width,
+)
 
 __all__ = [
-    "CASES",
-    "PAPER_CONSTANT",
-    "Case",
-    "Grid",
-    "Growth",
-    "RiskBound",
-    "algorithm_bound",
-    "bernstein_width",
-    "check_delta",
-    "check_eigenvalues",
-    "check_lambda",
-    "effective_dimension",
-    "gram_deviation",
-    "grid_for",
-    "growth_table",
-    "lambda_for",
-    "leverage_function",
-    "leverage_width",
-    "n_samples_for",
-    "plain_width",
-    "pool_scores",
-    "render_growth_table",
-    "risk_bound",
-    "spectrum_of_features",
-    "spectrum_of_gram",
-    "squared_norm",
-    "width",
-    "worst_risk",
-]
+    "CASES", "PAPER_CONSTANT", "Case", "Grid", "Growth", "RiskBound", "algorithm_bound", "bernstein_width",
+    "check_delta", "check_eigenvalues", "check_lambda", "effective_dimension", "gram_deviation", "grid_for",
+    "growth_table", "lambda_for", "leverage_function", "leverage_width", "n_samples_for", "plain_width",
+    "pool_scores", "render_growth_table", "risk_bound", "spectrum_of_features", "spectrum_of_gram", "squared_norm",
+    "width", "worst_risk",
+]  # fmt: skip

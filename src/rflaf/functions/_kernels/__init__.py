@@ -1,5 +1,4 @@
-"""Compiled loops (numba), private as one thing.
+"""Compiled loops (numba), private as a whole.
 
-Every loop has a plain NumPy reference next to its caller, and a test that holds the two equal. Imports nothing of
-rflaf.
+Every loop has a NumPy reference, and a test that compares the two. Imports nothing of rflaf.
 """

@@ -66,17 +66,9 @@ def descend(value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay:
 
 @fast_jit
 def descend_row(
-    value: Any,
-    moment: Any,
-    square: Any,
-    row: Any,
-    slope: Any,
-    s_row: Any,
-    scale: Any,
-    decay: Any,
-    rate: Any,
+    value: Any, moment: Any, square: Any, row: Any, slope: Any, s_row: Any, scale: Any, decay: Any, rate: Any,
     sharpen: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """`descend` for one row of (k, S) arrays; return the derivative in ``scale``."""
     width = value.shape[1]
     total = np.float32(0)

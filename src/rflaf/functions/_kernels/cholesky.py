@@ -1,7 +1,4 @@
-"""Cholesky factors in place and without the lock of the interpreter, which SciPy holds while it factors.
-
-So several threads can factor at once, a matrix each.
-"""
+"""Cholesky factors in place, without the interpreter lock that SciPy holds: several threads can factor at once."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 
 _Int = ctypes.POINTER(ctypes.c_int)
-_Routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _Int, ctypes.c_void_p, _Int, _Int)  # lets the lock go
+_Routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _Int, ctypes.c_void_p, _Int, _Int)  # releases the lock
 _ROUTINES = {np.dtype(np.float32): "spotrf", np.dtype(np.float64): "dpotrf"}
 
 
 def factor_in_place(A: NDArray[Any]) -> bool:
-    """Write L with L L' = A into the lower triangle of ``A``, a symmetric matrix in the order of Fortran.
+    """Write L with L L' = A into the lower triangle of ``A``, a symmetric matrix in Fortran order.
 
-    What is above the diagonal stays. False where there is no such L.
+    Entries above the diagonal stay. Return False if there is no such L.
 
     >>> A = np.array([[4.0, 2.0], [2.0, 5.0]], order="F")
     >>> factor_in_place(A), np.tril(A)

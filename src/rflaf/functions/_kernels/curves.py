@@ -1,10 +1,10 @@
-"""The compiled loops over columns that bend: find a row's cells, add up the curves, predict. And over sparse rows.
+"""Compiled loops over curved columns (locate cells, add curves, predict) and over sparse rows.
 
-Vectors run over the components: a column's curve is a table of node values ``H`` (n_nodes, S), contiguous over the
-components, and a row finds its cell in a column once for all of them. ``S`` is padded to whole vectors. Whole arrays
-and the number of a row are passed about, since views of rows cost more than their use.
+Vectors run over the components: the curve of a column is a table of node values ``H`` (n_nodes, S), contiguous over
+the components, and a row locates its cell in a column once for all of them. ``S`` is padded to whole vectors. Functions
+take whole arrays and a row index, since views of rows cost more than their use.
 
-References in NumPy: ``ColumnCurves`` in ``curves.py``.
+NumPy reference: ``ColumnCurves`` in `rflaf.functions.curves`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numba.extending import intrinsic
 
 from .vectors import I32, I64, LANES, address, cell, clip, gather_cubics, jit, load, multiply_add, shifted, splat, store
 
-BLOCK_VECTORS = 2  # vectors of components that are used for a whole tile of rows before the next
-_TILE = 64  # rows whose cells are held at once
+BLOCK_VECTORS = 2  # vectors of components that serve a whole tile of rows before the next
+_TILE = 64  # rows of a tile
 FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
 
 
 def lane_offsets(builder: Any, stride: Any, kind: Any) -> Any:
-    """``stride`` times the number of the lane."""
+    """Return ``stride`` times the index of the lane."""
     numbers = [ir.Constant(kind.integer, lane) for lane in range(kind.count)]
     vector = ir.Constant(ir.VectorType(kind.integer, kind.count), numbers)
     stride = builder.trunc(stride, I32) if kind.integer is I32 else stride
@@ -32,7 +32,7 @@ def lane_offsets(builder: Any, stride: Any, kind: Any) -> Any:
 
 
 def lane_cubics(builder: Any, cells: Any, inside: Any, stride: Any, kind: Any) -> tuple[Any, list[Any]]:
-    """t and the four coefficients of clipped cell coordinates, where lane l's table is l strides after ``cells``."""
+    """Return t and four coefficients at clipped cell coordinates; the table of lane l is l strides after ``cells``."""
     t, offsets = cell(builder, inside, kind, lane_offsets(builder, stride, kind))
     return t, gather_cubics(builder, cells, offsets, kind)
 
@@ -41,7 +41,7 @@ def lane_cubics(builder: Any, cells: Any, inside: Any, stride: Any, kind: Any) -
 def _add_response(
     typing: Any, table: Any, start: Any, stride: Any, u: Any, at: Any, v: Any, v_at: Any, total: Any, to: Any, top: Any
 ) -> Any:
-    """``total[to:to+L] += v cubic(u[at:at+L])``; lane l's table is l strides after ``start``."""
+    """Add ``total[to:to+L] += v cubic(u[at:at+L])``; the table of lane l is l strides after ``start``."""
     kind = LANES[u.dtype]
     i64 = types.int64
     signature = types.void(table, i64, i64, u, i64, v, i64, total, i64, u.dtype)
@@ -63,12 +63,12 @@ def _add_response(
 
 
 @intrinsic
-def _bend_block(
+def _add_curve_block(
     typing: Any, u: Any, at: Any, H: Any, start: Any, cells: Any, fractions: Any, first: Any, n_curves: Any
 ) -> Any:
     """``u[at:at+2L] += sum_c (1 - f_c) H[k_c] + f_c H[k_c + 1]``, H packed in rows of 2L from offset ``start``.
 
-    ``k_c`` and ``f_c`` stand in ``cells`` and ``fractions`` from ``first`` on; at least one curve.
+    ``cells`` and ``fractions`` hold ``k_c`` and ``f_c`` from ``first`` on; at least one curve.
     """
     kind = LANES[u.dtype]
     i64 = types.int64
@@ -118,9 +118,9 @@ def locate(
     X: Any, row: Any, n_rows: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells: Any, fractions: Any, x: Any,
     count: Any,
 ) -> None:  # fmt: skip
-    """The cells of rows row to row + n_rows in every column that bends, into ``cells`` and ``fractions`` (n_rows, C).
+    """Write the cells of rows row to row + n_rows in every curved column to ``cells`` and ``fractions`` (n_rows, C).
 
-    A cell is the number of the node to its left, its fraction the share of the way to the next node; beyond the outer
+    A cell is the index of the node to the left, the fraction the share of the way to the next node; beyond the outer
     nodes the fraction leaves [0, 1], up to a million. ``gaps[k]`` is one over the distance from node k to the next.
     Counting the nodes below many rows at once is faster than a binary search for each; ``x`` and ``count`` hold them.
     """
@@ -142,7 +142,7 @@ def locate(
 
 @jit
 def locate_within(X: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells: Any, fractions: Any) -> None:
-    """`locate` for every row of ``X``, fractions clipped to [0, 1]."""
+    """Apply `locate` to every row of ``X``; fractions are clipped to [0, 1]."""
     x, count = np.empty(_TILE, X.dtype), np.empty(_TILE, np.int32)
     own_cells = np.empty((_TILE, columns.size), np.int64)
     own_fractions = np.empty((_TILE, columns.size), X.dtype)
@@ -204,7 +204,7 @@ def curved_inputs(
             for b in range(H.shape[0]):
                 for i in range(n_rows):
                     at = (row + i) * width + b * block
-                    _bend_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
+                    _add_curve_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
 
 
 @jit
@@ -215,7 +215,7 @@ def predict_curved(
     """``out[i] = intercept + sum_m v[:, m] table_m(u_m)`` for rows start to stop; ``v`` (O, S), no (n, S) array.
 
     Shapes (n, d), (L,), (L, S), (C,), (T,), (T,), (C + 1,), (S / 2L, T, 2L), (S,), (1 or S, K, 4), (O, S), (O,),
-    (n, O). A few components at a time for a tile of rows: their nodes and tables stay in the first-level cache.
+    (n, O). A few components serve a tile of rows, so that their nodes and tables stay in the first-level cache.
     """
     width, n_outputs, n_curves, n_nodes = bias.size, intercept.size, columns.size, nodes.size
     n_tables, n_cells, _ = table.shape
@@ -238,7 +238,7 @@ def predict_curved(
                 for i in range(n_rows):
                     at = i * width + b * block
                     if n_curves and o == 0:
-                        _bend_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
+                        _add_curve_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
                     for j in range(b * block, (b + 1) * block, lanes):
                         _add_response(
                             table, j * stride, stride, u, i * width + j, v, o * width + j, total, i * lanes, top

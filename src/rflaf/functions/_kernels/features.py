@@ -1,7 +1,7 @@
-"""The compiled inner loops: an even-grid piecewise cubic looked up, scattered and contracted.
+"""Compiled inner loops: look up, scatter and contract a piecewise cubic on an even grid.
 
-Every activation of the package reaches this file as a *table* of shape ``(n_tables, n_cells, 4)``: one
-table shared by all components or one a component, ``n_cells`` cells of unit length, and in each cell the
+Every activation is a *table* of shape ``(n_tables, n_cells, 4)`` here: one table shared by all components or
+one per component, ``n_cells`` cells of unit length, and in each cell the
 coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about its **middle**, so that ``t`` lies in [-1/2, 1/2].
 A *cell coordinate* ``u`` has its cells centred on 0, 1, ..., n_cells - 1; it is clipped to
 ``[-1/2, n_cells - 1/2)``, so an activation is constant, hence bounded, outside its table.
@@ -14,7 +14,7 @@ cell without a conversion, and the low bits of the sum are the cell. That roundi
 reassociated, so no kernel here is compiled with ``fastmath``. NaN lands in a valid cell: memory-safe, not
 propagated; callers validate first.
 
-The intrinsics live beside the kernels because numba's disk cache is keyed on the kernel's own file.
+The intrinsics are beside the kernels because numba's disk cache is keyed on the kernel's own file.
 Each kernel has a NumPy reference in ``features.py``.
 """
 
@@ -44,14 +44,14 @@ from .vectors import (
 )
 from .vectors import jit as _jit
 
-TILE_COMPONENTS = 4  # components a register tile
-_TILE_VECTORS = 3  # row vectors a register tile: 4 x 3 accumulators fill 12 of 16 vector registers
+TILE_COMPONENTS = 4  # components per register tile
+_TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
-_FLUSH = 1 << 14  # entries scattered in the block's own precision before they join the float64 sums
+_FLUSH = 1 << 14  # entries scattered in the precision of the block before the float64 sums
 
 
 def tile_rows(dtype: Any) -> int:
-    """Rows of a register tile, whose common zeros are left out."""
+    """Return the number of rows of a register tile, whose common zeros are skipped."""
     return _TILE_VECTORS * lanes(dtype)
 
 
@@ -76,7 +76,7 @@ def _look_up(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, to:
 
 
 def _accumulator(n_vectors: int) -> Any:
-    """The intrinsic that adds to one row of a register tile, or to its first vectors only."""
+    """Make the intrinsic that adds to one row of a register tile, or to its first vectors only."""
 
     @intrinsic
     def accumulate(typing: Any, table: Any, start: Any, u: Any, at: Any, out: Any, factor: Any, top: Any) -> Any:
@@ -208,7 +208,7 @@ def activate(u: Any, table: Any, out: Any) -> None:
 def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
     """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
 
-    Shapes (S, R), (S, O), (O, R), (1 or S, K, 4): one table of sums for all components, or one a component;
+    Shapes (S, R), (S, O), (O, R), (1 or S, K, 4): one table of sums for all components, or one per component;
     ``sums`` is float64. It is the transpose of `activate` as a linear map of the table, and through the pieces of a
     basis that of `contract`: H(v)' r.
     """
@@ -247,7 +247,7 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
 
 @_jit
 def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
-    """The cell of one cell coordinate, and the coordinate clipped to the cells."""
+    """Return the cell of one cell coordinate, and the coordinate clipped to the cells."""
     clipped = u if u > bottom else bottom  # NaN goes to the first cell
     clipped = clipped if clipped < top else top
     k = min(np.int64(clipped + half), n_cells - 1)  # the sum may round up to n_cells
@@ -258,7 +258,7 @@ def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
 def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
     """``out[i, r] += sum_m weights[m] B_i(u[m, r])``, the basis given by its cubic pieces.
 
-    Shapes (S, R), (S,), (K, N, 4), (K,), (K,), (N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
+    Shapes (S, R), (S,), (K, N, 4), (K,), (K,), (N, R); ``first[k]:last[k]`` are the nonzero basis functions of cell k.
     """
     n_components, n_rows = u.shape
     n_cells = pieces.shape[0]
@@ -277,11 +277,10 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
 
 @_jit
 def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
-    """Rows of ``x`` from ``start`` on as columns of ``packed`` (d, tile), without inputs that are zero in all of them.
+    """Copy rows of ``x`` from ``start`` on to columns of ``packed`` (d, tile), without inputs that are zero in all.
 
-    The numbers of the inputs left go to ``kept`` (d,); the answer is how many they are, at least one. Where the first
-    row is not mostly zero, all are left. A zero adds nothing to a sum, not even rounding, so that no answer depends on
-    what is left out.
+    ``kept`` (d,) receives the indices of the inputs kept; return their number, at least one. If the first row is not
+    mostly zero, all are kept. A zero adds nothing to a sum, not even rounding, so no result depends on what is skipped.
     """
     n_features, zeros = x.shape[1], 0
     for k in range(n_features):
@@ -312,7 +311,7 @@ def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
 
 @_jit
 def project(x: Any, w: Any, bias: Any, out: Any) -> None:
-    """``out[m, i] = x[i] . w_m + bias[m]`` for rows of which many inputs are zero, packed as in `predict`.
+    """``out[m, i] = x[i] . w_m + bias[m]`` for rows with many zeros, packed as in `predict`.
 
     Shapes (n, d), (P/4, d, 4), (P,), (S, n), where P is S padded to a multiple of four.
     """
@@ -335,8 +334,8 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
     Shapes (n, d), (S/4, d, 4), (S,), (1 or S, K, 4), (S, O), (O,), (n, O); S is padded to a multiple of four with
-    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed. Inputs that are zero
-    in all rows of a tile are left out, as most are of columns that stand for categories.
+    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed. Inputs that are
+    zero in all rows of a tile are skipped, as most indicator columns are.
     """
     n_features = x.shape[1]
     n_components, n_outputs = v.shape
@@ -377,9 +376,9 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
 
 @_jit
 def expand(u: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
-    """``out[m, i, r] = B_i(u[m, r])``, the basis given by its cubic pieces: one group of rows a component.
+    """``out[m, i, r] = B_i(u[m, r])``, the basis given by its cubic pieces: one group of rows per component.
 
-    Shapes (S, R), (K, N, 4), (K,), (K,), (S, N, R); ``first[k]:last[k]`` are the basis functions alive in cell k.
+    Shapes (S, R), (K, N, 4), (K,), (K,), (S, N, R); ``first[k]:last[k]`` are the nonzero basis functions of cell k.
     """
     n_components, n_rows = u.shape
     n_cells = pieces.shape[0]

@@ -1,4 +1,4 @@
-"""Losses in compiled loops: of refined models, and of passes over features. Their NumPy twins are in ``losses.py``."""
+"""Compiled losses of refined models and of passes over features; NumPy references in `rflaf.functions.losses`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from .vectors import jit
 
-_CHUNK = 256  # rows whose features stay in the second-level cache from their sum to that of their slopes
+_CHUNK = 256  # rows whose features stay in the second-level cache for both sums
 HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)
 
 
 class Objective(NamedTuple):
-    """A loss by its number, its two parameters as float32, and ``base`` (O,), what is added to the outputs."""
+    """Index of a loss, its two parameters as float32, and ``base`` (O,), which is added to the outputs."""
 
     number: Any
     first: Any
@@ -24,7 +24,7 @@ class Objective(NamedTuple):
 
 @jit
 def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
-    """Row ``i`` of ``out`` becomes softmax(out) - y; returns the loss."""
+    """Replace row ``i`` of ``out`` by softmax(out) - y; return the loss."""
     n_outputs = out.shape[1]
     top = out[i, 0]
     for o in range(1, n_outputs):
@@ -41,7 +41,7 @@ def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
 
 @jit
 def _pointwise(objective: Any, f: Any, y: Any) -> Any:
-    """Value and slope of a loss of one output."""
+    """Return value and slope of a loss of one output."""
     number, one, half = objective.number, np.float32(1), np.float32(0.5)
     if number == HUBER:
         size = abs(f - y)
@@ -67,7 +67,7 @@ def _pointwise(objective: Any, f: Any, y: Any) -> Any:
 
 @jit
 def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
-    """Outputs ``out`` (n, O) less their base become w / n times the slopes there; returns the summed loss, weighted."""
+    """Replace outputs ``out`` (n, O) without base by w / n times their slopes; return the weighted sum of losses."""
     n_rows, n_outputs = index.size, out.shape[1]
     step = np.float32(1.0 / n_rows)
     loss = 0.0
@@ -90,10 +90,10 @@ def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
 
 @partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})
 def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes: Any) -> Any:
-    """Summed loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
+    """Sum loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
 
-    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory once, where
-    two products would read them twice, and no other thread waits for the interpreter.
+    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory once, not
+    twice as by two products, and the interpreter lock is free.
     """
     n_features, n_rows = z.shape
     f = np.empty(_CHUNK, z.dtype)

@@ -99,18 +99,9 @@ def _respond(
 
 @intrinsic
 def _back(
-    typing: Any,
-    u: Any,
-    e: Any,
-    slope: Any,
-    at: Any,
-    bias: Any,
-    to: Any,
-    moments: Any,
-    start: Any,
-    stride: Any,
+    typing: Any, u: Any, e: Any, slope: Any, at: Any, bias: Any, to: Any, moments: Any, start: Any, stride: Any,
     top: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Apply the transpose of `_respond`: ``u[at:at+L] = e slope``, also added to ``bias[to:to+L]``; for every lane l,
     ``moments[start + l stride + 4 cell] += e (1, t, t^2, t^3)``.
     """

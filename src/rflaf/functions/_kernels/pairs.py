@@ -1,13 +1,13 @@
-"""The compiled loop behind the Gram matrix of basis functions: products summed over rows for every pair of components.
+"""Compiled Gram matrix of basis functions: products summed over rows for every pair of components.
 
-Where in cell k only the functions k to k + 3 are alive, as of cubic B-splines, a row adds a 4 x 4 square to the block
-of components m and n, instead of the product of all functions with all:
+If only functions k to k + 3 are nonzero in cell k, as for cubic B-splines, a row adds a 4 x 4 square to the block of
+components m and n, instead of the product of all functions with all:
 
     block[k_m + i, k_n + j] += B_(k_m + i)(u_m) B_(k_n + j)(u_n),      i, j = 0 to 3
 
 Rows are sorted by their cell k_m once for all n. So while the rows of a cell pass, only the squares of the cells k_n
-are written, which stay in the first-level cache, one aligned square a cell; then they join the block. Several n are
-served at once: their squares do not wait for one another. The reference is the product of the expanded features.
+are written, which stay in the first-level cache, one aligned square per cell, and are then added to the block.
+Several n run at once, since their squares are independent. The reference is the product of the expanded features.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from .vectors import I64, LANES, address, load, multiply_add, shifted, shuffle, store
 from .vectors import jit as _jit
 
-_ABREAST = 4  # components n that are served at once
+_ABREAST = 4  # components n at once
 _SQUARE = 16
 
 # --- intrinsics --------------------------------------------------------------------------------------------
@@ -30,7 +30,7 @@ _SQUARE = 16
 
 @intrinsic
 def _add_squares(typing: Any, left: Any, at: Any, right: Any, squares: Any, row: Any, sums: Any) -> Any:
-    """``sums[squares[row, n]:][:16] += left[at:at+4]' right[row, n]`` for the components n served at once."""
+    """``sums[squares[row, n]:][:16] += left[at:at+4]' right[row, n]`` for the components n at once."""
     kind = LANES[left.dtype]
     signature = types.void(left, types.int64, right, squares, types.int64, sums)
 
@@ -89,7 +89,7 @@ def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cros
     ``cross[m, i, o] = sum_r weight[r] B_i(u[m, r]) others[o, r]``.
 
     Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64, N at most K + 3. In cell
-    k the functions k to k + 3 are alive, ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
+    k the functions k to k + 3 are nonzero, ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
     """
     n_components, n_rows = u.shape
     n_cells, n_basis = pieces.shape[0], out.shape[2]

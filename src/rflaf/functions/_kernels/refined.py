@@ -19,20 +19,9 @@ from .network import Gradient, Network, Rows, Work, batch_gradient, outputs
 from .vectors import LANES, address, jit, load, multiply_add, splat, store
 
 __all__ = [
-    "LANE",
-    "Gradient",
-    "Network",
-    "Nodes",
-    "Parameters",
-    "Rates",
-    "Rows",
-    "Work",
-    "adam_step",
-    "assemble",
-    "batch_gradient",
-    "outputs",
-    "train_rows",
-]
+    "LANE", "Gradient", "Network", "Nodes", "Parameters", "Rates", "Rows", "Work", "adam_step", "assemble",
+    "batch_gradient", "outputs", "train_rows",
+]  # fmt: skip
 
 _WARM_UP = 0.05  # share of the steps
 
@@ -79,18 +68,9 @@ class Rates(NamedTuple):
 
 @intrinsic
 def _sweep_node(
-    typing: Any,
-    H: Any,
-    k: Any,
-    run: Any,
-    line: Any,
-    bias: Any,
-    slope: Any,
-    j: Any,
-    size: Any,
-    centre: Any,
+    typing: Any, H: Any, k: Any, run: Any, line: Any, bias: Any, slope: Any, j: Any, size: Any, centre: Any,
     position: Any,
-) -> Any:
+) -> Any:  # fmt: skip
     """Sweep one node of a column: clear ``a = H[k:k+L]``, add it to the running sums ``run += a`` and
     ``line += position a``, and write the derivative in its ramp, ``slope = size run - centre bias``.
     """

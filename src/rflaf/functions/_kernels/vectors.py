@@ -3,7 +3,7 @@
 Vectors hold 8 float32 or 4 float64, without any instruction of one processor family. A *cell coordinate* ``u`` has its
 cells centred on 0, 1, ..., n_cells - 1; clipping, adding 1.5 * 2^p and subtracting it again rounds it to the nearest
 cell without a conversion, and the low bits of the sum are the cell. That rounding must not be reassociated, so nothing
-that comes through here is compiled with reassociation. NaN lands in a valid cell: memory-safe, not propagated.
+here is compiled with reassociation. NaN lands in a valid cell: memory-safe, not propagated.
 
 numba's disk cache is keyed on the file of a kernel, not on this one: after a change here, run ``make clean``.
 """
@@ -24,7 +24,7 @@ I32 = ir.IntType(32)
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile on first use, cached on disk where some directory can be written."""
+    """Compile on first use; cache on disk if some directory is writable."""
     options = {"nogil": True, "error_model": "numpy", "boundscheck": False, **options}
     try:
         return njit(cache=True, **options)(function)
@@ -34,7 +34,7 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """A vector type: its element, the integer of the same width, and the constant that rounds."""
+    """Vector type: its element, the integer of the same width, and the constant that rounds."""
 
     real: ir.Type
     integer: ir.IntType
@@ -65,7 +65,7 @@ LANES = {
 
 
 def lanes(dtype: Any) -> int:
-    """Number of elements in one vector of ``dtype``."""
+    """Return the number of elements in one vector of ``dtype``."""
     return 32 // np.dtype(dtype).itemsize
 
 
@@ -108,14 +108,14 @@ def multiply_add(builder: Any, x: Any, y: Any, z: Any, kind: Lanes) -> Any:
 
 
 def clip(builder: Any, u: Any, top: Any, kind: Lanes) -> Any:
-    """Cell coordinates clipped to the cells."""
+    """Clip cell coordinates to the cells."""
     bottom = kind.constant(-0.5)
     u = builder.select(builder.fcmp_ordered(">", u, bottom), u, bottom)
     return builder.select(builder.fcmp_ordered("<", u, top), u, top)
 
 
 def cell(builder: Any, clipped: Any, kind: Lanes, spread: Any = None) -> tuple[Any, list[Any]]:
-    """``t`` and, lane by lane, the offset ``4 * cell`` of clipped cell coordinates; plus ``spread``, one a lane."""
+    """Return ``t`` and, per lane, the offset ``4 * cell + spread`` of clipped cell coordinates."""
     magic = kind.constant(kind.magic)
     rounded = builder.fadd(clipped, magic)
     t = builder.fsub(clipped, builder.fsub(rounded, magic))
@@ -139,9 +139,9 @@ def _extract_offsets(builder: Any, offset: Any, kind: Lanes) -> list[Any]:
 
 
 def _interleave(builder: Any, left: Any, right: Any, chunk: int, half: int) -> Any:
-    """Within every 128 bits, chunks of ``left`` and ``right`` in turn: of their low (0) or high (1) halves.
+    """Interleave chunks of ``left`` and ``right`` within every 128 bits, from their low (0) or high (1) halves.
 
-    These are the shuffles that stay within 128-bit lanes, the cheap ones on every processor.
+    Shuffles within 128-bit lanes are cheap on every processor.
     """
     count = left.type.count
     group = 4 if isinstance(left.type.element, ir.FloatType) else 2
@@ -164,7 +164,7 @@ def _transpose_lanes(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 def gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: Lanes) -> list[Any]:
-    """Four vectors, one a power of t, of the coefficients that stand at ``offsets``, one a lane."""
+    """Return four vectors, one per power of t, of the coefficients at ``offsets``, one per lane."""
     half = ir.VectorType(kind.real, 16 * 8 // (32 if kind.integer is I32 else 64))
 
     def joined(first: int, second: int, skip: int) -> Any:
@@ -179,7 +179,7 @@ def gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: Lanes) -> 
 
 
 def split_powers(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
-    """One row of four a lane from four vectors, one a power of t: what `gather_cubics` undoes."""
+    """Return one row of four per lane from four vectors, one per power of t: the inverse of `gather_cubics`."""
     rows = _transpose_lanes(builder, powers)
     if kind.integer is I32:
         halves = [[0, 1, 2, 3], [4, 5, 6, 7]]
@@ -190,7 +190,7 @@ def split_powers(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
 
 
 def cubic(builder: Any, cells: Any, u: Any, top: Any, kind: Lanes) -> Any:
-    """The piecewise cubic whose table begins at ``cells``, at the cell coordinates ``u``."""
+    """Return the piecewise cubic with its table at ``cells``, at the cell coordinates ``u``."""
     t, offsets = cell(builder, clip(builder, u, top, kind), kind)
     c0, c1, c2, value = gather_cubics(builder, cells, offsets, kind)
     for coefficient in (c2, c1, c0):

@@ -18,17 +18,6 @@ from .labels import Logistic, Softmax, SquaredHinge
 from .residual import HUBER_DEVIATIONS, Huber, Pinball, Squared, quantiles
 
 __all__ = [
-    "HIGHEST_LOGARITHM",
-    "HUBER_DEVIATIONS",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "Pinball",
-    "Poisson",
-    "Softmax",
-    "Squared",
-    "SquaredHinge",
-    "Units",
-    "quantiles",
-    "same_units",
-]
+    "HIGHEST_LOGARITHM", "HUBER_DEVIATIONS", "Huber", "Logistic", "Loss", "Pinball", "Poisson", "Softmax", "Squared",
+    "SquaredHinge", "Units", "quantiles", "same_units",
+]  # fmt: skip

@@ -14,7 +14,7 @@ LEAST_SHARE = 1e-6  # the share of a rarer class, or a smaller mean count, in `L
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """How a problem is scaled: targets are (y - centre) / scale inside, and f = shift + stretch (f inside).
+    """Scaling of a problem: it is solved for (y - centre) / scale, and f = shift + stretch (f scaled).
 
     All (n_outputs,).
     """
@@ -26,21 +26,21 @@ class Units:
 
 
 def same_units(n_outputs: int) -> Units:
-    """Those of the targets."""
+    """Return units that leave the problem unscaled."""
     zero, one = np.zeros(n_outputs), np.ones(n_outputs)
     return Units(zero, one, zero, one)
 
 
 class Loss:
-    """A convex loss. Subclasses give `value`, `slope`, `curvature`, `constant`, and the rest where it differs.
+    """Convex loss. Subclasses define `value`, `slope`, `curvature` and `constant`, and override the rest as needed.
 
     Attributes
     ----------
-    curvature_bound : the least c that no second derivative in any direction exceeds, infinite where there is none
-    curved_everywhere : whether the curvature is above zero, so that Newton's method may be used
-    straight : whether it has straight pieces, on which a search settles late
+    curvature_bound : least upper bound of the second derivatives in any direction, infinite if there is none
+    curved_everywhere : whether the curvature is positive, so that Newton's method applies
+    straight : whether the loss has straight pieces, on which a line search converges slowly
     closed_form : whether sums over the rows determine the solution, as for the squared loss
-    name : in words, for messages and logs
+    name : for messages and logs
     """
 
     curvature_bound: ClassVar[float] = float("inf")
@@ -50,41 +50,41 @@ class Loss:
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
-        """Loss of every row, (n_rows,), for ``f`` and ``y`` (n_rows, n_outputs)."""
+        """Return the loss of every row, (n_rows,), for ``f`` and ``y`` (n_rows, n_outputs)."""
         raise NotImplementedError
 
     def slope(self, f: Array, y: Array) -> Array:
-        """Derivatives of the values in f, (n_rows, n_outputs)."""
+        """Return the derivatives in f, (n_rows, n_outputs)."""
         raise NotImplementedError
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Second derivatives in every output, (n_rows, n_outputs): the diagonal of the Hessian of a row."""
+        """Return the second derivatives in every output, (n_rows, n_outputs): the diagonal of the Hessian of a row."""
         raise NotImplementedError
 
     def constant(self, y: Array, weight: Array) -> Array:
-        """The best answer that ignores the row, (n_outputs,), for ``y`` (n_rows, n_outputs); roughly is enough."""
+        """Return the approximately best constant answer (n_outputs,) for ``y`` (n_rows, n_outputs)."""
         raise NotImplementedError
 
     def mean(self, f: Array) -> Array:
-        """What the model expects of y, for ``f`` (n_rows, n_outputs): the inverse of the link."""
+        """Return the expected y for ``f`` (n_rows, n_outputs): the inverse of the link."""
         return f
 
     def check(self, y: Array) -> None:
-        """Refuse targets the loss is not made for."""
+        """Refuse targets outside the domain of the loss."""
 
     def check_more(self, y: Array) -> None:
-        """Refuse targets of rows that come later; they need not be enough for a fit of their own."""
+        """Refuse targets of later rows, which need not suffice for a fit of their own."""
         self.check(y)
 
     def check_range(self, low: Array, high: Array) -> None:
-        """Refuse targets whose lowest and highest values (n_outputs,) are enough to tell, where rows are elsewhere."""
+        """Refuse targets by their lowest and highest values (n_outputs,), if the rows are elsewhere."""
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
-        """How to scale a problem whose targets have that mean and standard deviation (n_outputs,): not at all."""
+        """Return the units for targets of that mean and standard deviation (n_outputs,); by default unscaled."""
         return same_units(mean.size)
 
     def scaled(self, scale: float) -> Loss:
-        """The same loss for targets divided by ``scale``."""
+        """Return the loss for targets divided by ``scale``."""
         return self
 
     @property
@@ -102,5 +102,5 @@ class Loss:
         return self
 
     def kernel(self) -> tuple[int, float, float] | None:
-        """Its number in the compiled loops and two parameters there; None for a loss they do not know."""
+        """Return the index and two parameters of the loss in the compiled loops, or None if it is not compiled."""
         return None

@@ -15,7 +15,7 @@ from .base import LEAST_SHARE, Loss
 
 
 class _OfSign(Loss):
-    """A loss of targets 0 and 1, one output each."""
+    """Loss of targets 0 and 1, one output each."""
 
     def check(self, y: Array) -> None:
         if not np.isin(y, (0, 1)).all():
@@ -53,7 +53,7 @@ class Logistic(_OfSign):
 
 @dataclass(frozen=True)
 class SquaredHinge(_OfSign):
-    """max(0, 1 - s f)^2 with s = 2 y - 1 for y in {0, 1}: a margin of one costs nothing; f above zero says 1."""
+    """max(0, 1 - s f)^2 with s = 2 y - 1 for y in {0, 1}: zero from a margin of one on; f above zero predicts 1."""
 
     curvature_bound: ClassVar[float] = 2.0
     name: ClassVar[str] = "squared hinge"
@@ -77,7 +77,7 @@ class SquaredHinge(_OfSign):
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """log sum_k exp(f_k) - f_y for one of several classes, y as zeros and a one: f are logarithms of odds."""
+    """log sum_k exp(f_k) - f_y for one of several classes, y one-hot: f are log odds."""
 
     curvature_bound: ClassVar[float] = 0.5
     name: ClassVar[str] = "softmax"

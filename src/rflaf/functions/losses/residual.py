@@ -17,11 +17,11 @@ _SMOOTHING = 0.01
 
 
 class _OfResidual(Loss):
-    """A loss of y - f: moving and stretching y moves and stretches f."""
+    """Loss of y - f: shifting and scaling y shifts and scales f."""
 
     @property
     def length(self) -> float | None:
-        """A distance in the units of the targets that the loss knows, which must mean the same for all of them."""
+        """Length in the units of the targets, if the loss has one; all outputs then share their scale."""
         return None
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
@@ -58,7 +58,7 @@ class Squared(_OfResidual):
 
 @dataclass(frozen=True)
 class Huber(_OfResidual):
-    """r^2 for residuals up to ``delta``, their tangent beyond: far targets pull no harder than those at delta.
+    """r^2 for residuals up to ``delta`` and the tangent beyond, so that the slope stays bounded.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Huber(_OfResidual):
 
     @property
     def reach(self) -> float:
-        """delta; where it is still to be found, the size of 1.35 for targets of unit spread."""
+        """delta, or 1.35 for targets of unit spread if it is not yet estimated."""
         return HUBER_DEVIATIONS if self.delta is None else self.delta
 
     @property
@@ -146,7 +146,7 @@ class Pinball(_OfResidual):
 
     @property
     def width(self) -> float:
-        """smoothing, for targets of unit spread where it is None."""
+        """smoothing, or its default for targets of unit spread."""
         return _SMOOTHING if self.smoothing is None else self.smoothing
 
     @property
@@ -175,7 +175,7 @@ class Pinball(_OfResidual):
 
 
 def quantiles(y: Array, weight: Array, quantile: float) -> Array:
-    """A quantile of every column of ``y`` under weights: the least value with that share of the weight at or below."""
+    """Return a weighted quantile of every column of ``y``: the least value with that share of weight at or below."""
     order = np.argsort(y, axis=0, kind="stable")
     below = np.cumsum(weight[order], axis=0)
     at = np.argmax(below >= quantile * below[-1], axis=0)

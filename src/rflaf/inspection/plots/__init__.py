@@ -13,21 +13,7 @@ from .predictions import CalibrationDisplay, ResidualDisplay
 from .style import require_matplotlib
 
 __all__ = [
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "ORANGE",
-    "PALETTE",
-    "SKY",
-    "VERMILION",
-    "ActivationBankDisplay",
-    "ActivationDisplay",
-    "CalibrationDisplay",
-    "ColumnCurveDisplay",
-    "LeverageDisplay",
-    "PartialEffectDisplay",
-    "ResidualDisplay",
-    "SpectrumDisplay",
-    "WidthDisplay",
-    "require_matplotlib",
-]
+    "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "SKY", "VERMILION", "ActivationBankDisplay", "ActivationDisplay",
+    "CalibrationDisplay", "ColumnCurveDisplay", "LeverageDisplay", "PartialEffectDisplay", "ResidualDisplay",
+    "SpectrumDisplay", "WidthDisplay", "require_matplotlib",
+]  # fmt: skip

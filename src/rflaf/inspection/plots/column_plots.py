@@ -1,4 +1,4 @@
-"""What the columns do: how they bend on their way into the components, and what that does to the prediction."""
+"""Plots of columns: their curves in the components, and their partial effects on the prediction."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ROWS = 500
 
 @dataclass
 class ColumnCurveDisplay:
-    """How one column enters the components of a refined model: w_cm x + kappa_cm(x), centred.
+    """Curves of one column in the components of a refined model: w_cm x + kappa_cm(x), centred.
 
     Attributes
     ----------
     x : (n_points,), the column's nodes
-    value : (n_components, n_points), the curves, the component that matters most first
+    value : (n_components, n_points), the curves, the most important component first
     name : of the column
     edges, density : histogram of the column over the rows given
     ax_, figure_ : set by `plot`
@@ -47,14 +47,14 @@ class ColumnCurveDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, column: int | str, *, ax: Any = None, n_strong: int = 3) -> Self:
-        """Compute and draw the curves of a column, given by number or name."""
+        """Compute and draw the curves of a column, given by index or name."""
         check_is_fitted(estimator)
         model, names = estimator.model_, getattr(estimator, "feature_names_in_", None)
         number = column_index(column, names, model.n_features)
         knots = None if model.curves is None else model.curves.knots
         if knots is None or number not in knots.columns:
             raise InvalidParameterError(
-                "a column must bend to have curves", column, "Use PartialEffectDisplay for a column that is straight."
+                "only curved columns have curves", column, "Use PartialEffectDisplay for a linear column."
             )
         rows = sample_rows(X)
         curve = int(np.searchsorted(knots.columns, number))
@@ -68,7 +68,7 @@ class ColumnCurveDisplay:
         return cls(x, value - value.mean(axis=1, keepdims=True), name, edges, density).plot(ax=ax, n_strong=n_strong)
 
     def plot(self, ax: Any = None, *, n_strong: int = 3) -> Self:
-        """Draw all curves in grey and those of the ``n_strong`` components that matter most in colour."""
+        """Draw the curves of the ``n_strong`` most important components in colour, all others in grey."""
         ax = axes(ax)
         under(ax, self.edges, self.density, self.value.min(), self.value.max())
         ax.plot(self.x, self.value[n_strong:].T, color=GREY, lw=0.6, alpha=0.4)

@@ -30,13 +30,7 @@ from .wording import count_of
 __all__ = ["render_report", "write_report"]
 
 
-def write_report(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    path: str | os.PathLike[str],
-    **options: Any,
-) -> Path:
+def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str], **options: Any) -> Path:
     """Write a report about ``model`` on rows ``X`` with targets ``y`` to one HTML file, atomically.
 
     Parameters

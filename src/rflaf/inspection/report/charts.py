@@ -1,4 +1,4 @@
-"""Charts of lines, bands, histograms and points on one pair of axes."""
+"""Charts of lines, bands, histograms and points on one pair of axes, and heat maps."""
 
 from __future__ import annotations
 
@@ -11,23 +11,11 @@ import numpy as np
 from rflaf.errors import Array
 from rflaf.estimators.svg import Axis, Markup, element, path, place
 
-from .chart_frame import (
-    BOTTOM,
-    HEIGHT,
-    LEFT,
-    RIGHT,
-    TOP,
-    WIDTH,
-    axis_labels,
-    histogram,
-    picture,
-    rounded,
-    tops_of_bins,
-    x_tick,
-    y_tick,
-)
+from . import chart_frame as frame
+from .chart_frame import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, rounded
 from .wording import figure_of
 
+_CIVIDIS = np.array([(0, 34, 78), (66, 78, 108), (124, 123, 120), (187, 174, 108), (254, 232, 56)], np.float64)
 _UNDER = 0.2  # share of the height for the histogram of the rows
 
 
@@ -120,13 +108,13 @@ def chart(
         y_range = (0.0, y_range[1])
     x = Axis(*x_range, LEFT, WIDTH - RIGHT, x_log)
     y = Axis(*y_range, HEIGHT - BOTTOM - foot, TOP, y_log)
-    y_axis = element("g", *[y_tick(y, tick) for tick in y.ticks], class_="ticks")
-    x_axis = element("g", *[x_tick(x, tick) for tick in x.ticks], class_="ticks")
-    labels = axis_labels(x_label, y_label, (TOP + HEIGHT - BOTTOM - foot) / 2)
+    y_axis = element("g", *[frame.y_tick(y, tick) for tick in y.ticks], class_="ticks")
+    x_axis = element("g", *[frame.x_tick(x, tick) for tick in x.ticks], class_="ticks")
+    labels = frame.axis_labels(x_label, y_label, (TOP + HEIGHT - BOTTOM - foot) / 2)
     foot_line = place(HEIGHT - BOTTOM)
-    frame = element("line", x1=place(LEFT), x2=place(WIDTH - RIGHT), y1=foot_line, y2=foot_line, class_="frame")
+    floor = element("line", x1=place(LEFT), x2=place(WIDTH - RIGHT), y1=foot_line, y2=foot_line, class_="frame")
     drawn = [_draw(layer, x, y) for layer in layers]
-    return picture(WIDTH, HEIGHT, about, _hover(layers, x, y, x_label), y_axis, x_axis, frame, *labels, *drawn)
+    return frame.picture(WIDTH, HEIGHT, about, _hover(layers, x, y, x_label), y_axis, x_axis, floor, *labels, *drawn)
 
 
 def sparkline(z: Array, value: Array, under: Under, reach: float, about: str) -> Markup:
@@ -140,11 +128,11 @@ def sparkline(z: Array, value: Array, under: Under, reach: float, about: str) ->
     ]
     hover = {"by": "x", "top": 4, "bottom": height - foot, "zero": rounded(float(y(0.0))), "places": places[::3]}
     parts = (
-        histogram(under.edges, tops_of_bins(under.density, height - 2, foot - 4), x, height - 2, "under"),
+        frame.histogram(under.edges, frame.tops_of_bins(under.density, height - 2, foot - 4), x, height - 2, "under"),
         element("line", x1="4", x2=place(width - 4), y1=place(float(y(0))), y2=place(float(y(0))), class_="zero"),
         element("path", d=path(x(z), y(value)), class_="line model", data_own=place(own, 4)),
     )
-    return picture(width, height, about, hover, *parts)
+    return frame.picture(width, height, about, hover, *parts)
 
 
 def legend(*entries: tuple[str, str]) -> Markup:
@@ -197,10 +185,10 @@ def _draw(layer: Layer, x: Axis, y: Axis) -> Markup:
             return element("path", d=f"{there}L{back[1:]}Z", class_="band")
         case Under():
             base = HEIGHT - BOTTOM
-            tops = tops_of_bins(layer.density, base, 0.85 * (base - y.start))
-            return histogram(layer.edges, tops, x, base, "under")
+            tops = frame.tops_of_bins(layer.density, base, 0.85 * (base - y.start))
+            return frame.histogram(layer.edges, tops, x, base, "under")
         case Steps():
-            return histogram(layer.edges, y(layer.density), x, y.start, "steps")
+            return frame.histogram(layer.edges, y(layer.density), x, y.start, "steps")
         case Points():
             places = "".join(f"M{place(px)} {place(py)}h0" for px, py in zip(x(layer.x), y(layer.y), strict=True))
             return element("path", d=places, class_="points")
@@ -252,3 +240,45 @@ def _hover(layers: Sequence[Layer], x: Axis, y: Axis, x_label: str) -> dict[str,
 
 def _dot(px: float, py: float, class_: str) -> Markup:
     return element("circle", cx=place(px), cy=place(py), r="4", class_=class_)
+
+
+def heat_map(first: Array, second: Array, value: Array, *, about: str, labels: tuple[str, str]) -> Markup:
+    """Draw ``value`` (n_first, n_second) over two columns, dark for low and bright for high."""
+    x_cells, y_cells = _cells(first), _cells(second)
+    x = Axis(float(x_cells[0]), float(x_cells[-1]), LEFT, WIDTH - RIGHT)
+    y = Axis(float(y_cells[0]), float(y_cells[-1]), HEIGHT - BOTTOM, TOP)
+    low, spread = float(value.min()), float(np.ptp(value)) or 1.0
+    tiles, places = [], []
+    for i, x_value in enumerate(first):
+        for j, y_value in enumerate(second):
+            left, right, bottom, top = x(x_cells[i]), x(x_cells[i + 1]), y(y_cells[j]), y(y_cells[j + 1])
+            tiles.append(
+                element(
+                    "rect", x=place(left), y=place(top), width=place(right - left + 0.5),
+                    height=place(bottom - top + 0.5), fill=_cividis((value[i, j] - low) / spread),
+                )
+            )  # fmt: skip
+            words = f"{labels[0]} {figure_of(x_value)}, {labels[1]} {figure_of(y_value)}"
+            middle = rounded((left + right) / 2), rounded((bottom + top) / 2)
+            places.append([middle[0], words, [["prediction", figure_of(value[i, j]), middle[1], "plain"]]])
+    axes = (
+        element("g", *[frame.y_tick_label(y, tick) for tick in y.ticks], class_="ticks"),
+        element("g", *[frame.x_tick(x, tick) for tick in x.ticks], class_="ticks"),
+        *frame.axis_labels(*labels, (TOP + HEIGHT - BOTTOM) / 2),
+    )
+    hover = {"by": "xy", "top": TOP, "bottom": HEIGHT - BOTTOM, "places": places}
+    return frame.picture(WIDTH, HEIGHT, about, hover, element("g", *tiles, class_="tiles"), *axes)
+
+
+def _cells(grid: Array) -> Array:
+    """Return the edges of cells around the values of a grid."""
+    if grid.size == 1:
+        return np.array([grid[0] - 0.5, grid[0] + 0.5])
+    middles = (grid[1:] + grid[:-1]) / 2
+    return np.concatenate([[2 * grid[0] - middles[0]], middles, [2 * grid[-1] - middles[-1]]])
+
+
+def _cividis(share: float) -> str:
+    at = np.linspace(0, 1, len(_CIVIDIS))
+    red, green, blue = (round(float(np.interp(share, at, channel))) for channel in _CIVIDIS.T)
+    return f"#{red:02x}{green:02x}{blue:02x}"

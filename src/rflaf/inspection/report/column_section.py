@@ -17,9 +17,8 @@ from rflaf.inspection.effects import (
     sample_rows,
 )
 
-from .charts import Band, Line, Under, chart, legend
+from .charts import Band, Line, Under, chart, heat_map, legend
 from .findings import Findings
-from .heat_map import heat_map
 from .pieces import Section, bar_list, card, grid, place_list
 from .wording import count_of, figure_of
 

@@ -109,11 +109,7 @@ def _calibration_card(findings: Findings) -> Markup:
     observed, predicted = calibration_curve(true, np.clip(p, 0, 1), n_bins=10, strategy="quantile")
     density, edges = np.histogram(p, bins=20, range=(0, 1))
     picture = chart(
-        [
-            Under(edges, density),
-            Rule((0.0, 0.0), (1.0, 1.0)),
-            Line("frequency", predicted, observed, dots=True),
-        ],
+        [Under(edges, density), Rule((0.0, 0.0), (1.0, 1.0)), Line("frequency", predicted, observed, dots=True)],
         about=f"Frequency of class {classes[number]} against its predicted probability.",
         x_label=findings.predicted,
         y_label="observed frequency",

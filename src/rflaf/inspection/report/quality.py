@@ -136,7 +136,7 @@ def _folds(X: Array, target: Array, n_classes: int | None) -> Any:
 
 
 def _fit(model: Any, X: Array, target: Array) -> Any:
-    if target.ndim == 1 and np.unique(target).size == 1:  # one class only: nothing to tell apart
+    if target.ndim == 1 and np.unique(target).size == 1:  # a single class
         model = DummyClassifier(strategy="prior")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # close enough for a comparison

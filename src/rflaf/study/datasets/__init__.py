@@ -37,25 +37,15 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.densities import Density, resolve_density
 
-from .cifar10 import prepare_pixels, read_batch, read_cifar10
-from .preparation import PREPROCESSINGS, Dataset, prepare, split
+from .preparation import PREPROCESSINGS, Dataset, prepare, prepare_pixels, split
 from .published_files import FILES
-from .table_readers import READERS
+from .readers import READERS, read_batch, read_cifar10
 from .target_functions import ACTIVATIONS, Teacher, bump, triangle, wave
 
 __all__ = [
-    "ACTIVATIONS",
-    "NAMES",
-    "PREPROCESSINGS",
-    "Dataset",
-    "Teacher",
-    "bump",
-    "load",
-    "read_batch",
-    "teacher",
-    "triangle",
-    "wave",
-]
+    "ACTIVATIONS", "NAMES", "PREPROCESSINGS", "Dataset", "Teacher", "bump", "load", "read_batch", "teacher",
+    "triangle", "wave",
+]  # fmt: skip
 
 
 NAMES = (*FILES, "teacher")

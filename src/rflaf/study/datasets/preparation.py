@@ -75,3 +75,16 @@ def _standardise(X: Array, seen: Any) -> Array:
     indicator = np.all((X == 0) | (X == 1), axis=0) & ~constant
     moved = np.where(constant, 0.0, X - np.where(indicator, 0.0, center))
     return moved / np.where(indicator | constant, 1.0, scale)
+
+
+def prepare_pixels(preprocessing: str, X: Array, y: Array, X_test: Array, y_test: Array) -> Dataset:
+    """Scale pixels as the paper does, or standardise each colour."""
+    parts = [rows.astype(np.float32) / np.float32(255) for rows in (X, X_test)]
+    if preprocessing == "paper":
+        parts = [(rows - np.float32(0.5)) / np.float32(65) for rows in parts]
+    else:
+        by_colour = parts[0].reshape(len(X), 3, -1)
+        center, scale = (np.repeat(f(by_colour, axis=(0, 2)), by_colour.shape[2]) for f in (np.mean, np.std))
+        parts = [(rows - center) / scale for rows in parts]
+    names = tuple(f"{colour}{i}" for colour in "rgb" for i in range(X.shape[1] // 3))
+    return Dataset("cifar10", preprocessing, "classification", parts[0], y, parts[1], y_test, names)

@@ -39,10 +39,7 @@ FILES = {
         "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
     ),
     "workloads": PublishedFile(
-        ("Range-Queries-Aggregates.csv",),
-        _UCI + "00493/datasets.zip",
-        None,
-        "Datasets/Range-Queries-Aggregates.csv",
+        ("Range-Queries-Aggregates.csv",), _UCI + "00493/datasets.zip", None, "Datasets/Range-Queries-Aggregates.csv"
     ),
     "workloads-radius": PublishedFile(
         ("Radius-Queries-Count.csv", "workloads_radius_count.csv.gz"),
