@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import (
     RegressorMixin,
 )
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
@@ -149,6 +150,8 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
