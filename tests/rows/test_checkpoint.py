@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -323,7 +321,7 @@ checkpoint._LEAST_SECONDS = 0.0
 path, file, out, slow = sys.argv[1:]
 if slow == "slow":  # so that there is time to kill it
     import time
-    from rflaf import training
+    from rflaf.training import algorithm1 as training
     fit, training.fit_per_component = training.fit_per_component, lambda *about: (time.sleep(600), fit(*about))
 model = RFLAFRegressor(4, directions="random", alpha=1e-3, random_state=0, checkpoint=file).fit(path, "y")
 np.save(out, model.predict(path))
@@ -344,7 +342,7 @@ def test_a_fit_from_files_that_was_killed_goes_on_in_another_process(tmp_path):
         while time.monotonic() < deadline and not (file.exists() and len(Journal(file)) >= 2):
             time.sleep(0.05)
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     assert len(Journal(file)) >= 2
     subprocess.run(command(file, tmp_path / "1.npy", "quick"), check=True)
