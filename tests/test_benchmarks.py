@@ -13,7 +13,10 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 SHARED_PARTS = {"interleaved", "memory", "tables"}
 RUNS = {  # script: a small run, and what its table shows
-    "against": (f"{FOLDER.parent} {FOLDER.parent} --rows 60 --width 3 --rounds 1", r"paper, fit .* ratio +\d"),
+    "against": (
+        f"{FOLDER.parent} {FOLDER.parent} --rows 60 --width 3 --rounds 1 --limit 1000",
+        r"paper, fit .* ratio +\d",
+    ),
     "bench_classifier": (
         "--rows 200 --rounds 1 --widths 3 5 --default-width 3",
         r"predict 40 rows, S=5, as they come: ",
