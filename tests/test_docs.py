@@ -15,6 +15,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_a_python_example_runs(code):
     exec(compile(code, "example", "exec"), {"__name__": "example"})

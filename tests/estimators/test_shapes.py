@@ -98,6 +98,7 @@ def test_with_as_many_shapes_as_there_can_be_every_component_has_its_own(
     )
 
 
+@pytest.mark.slow
 @each_intercept
 @weighted_or_not
 @each_sampling

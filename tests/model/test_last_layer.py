@@ -460,6 +460,7 @@ def test_an_estimator_refuses_a_width_out_of_range(fitted, n_components):
         fitted[0].prune(n_components)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [RFLAFRegressor, RFLAFRegressor.convex], ids=["refined", "convex"])
 def test_nine_of_ten_new_observations_are_in_their_interval(make):
     coverage = []

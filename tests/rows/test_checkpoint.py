@@ -186,6 +186,7 @@ class Ending:
         monkeypatch.setattr(Journal, "write", write)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_records", [1, 2, 6])
 @pytest.mark.parametrize("name", FITS)
@@ -328,6 +329,7 @@ np.save(out, model.predict(path))
 """
 
 
+@pytest.mark.slow
 def test_a_fit_from_files_that_was_killed_goes_on_in_another_process(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y}), tmp_path / "rows.parquet", row_group_size=100)

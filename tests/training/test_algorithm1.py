@@ -106,6 +106,7 @@ def recover(shape: str, family: str, intercept: bool):
     return error, unavoidable, model.score(X_test, y_test)
 
 
+@pytest.mark.slow
 @each_intercept
 @pytest.mark.parametrize(
     ("shape", "family"),

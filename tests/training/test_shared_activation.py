@@ -153,6 +153,7 @@ def test_a_longer_activation_never_costs_more():
 # The sphere
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(2, 12), st.floats(0.1, 10), seeds)
 def test_the_sphere_is_kept_and_the_smallest_eigenvector_found(n_basis, radius, seed):
@@ -328,6 +329,7 @@ def test_the_covariance_shrinks_like_one_over_the_number_of_rows(intercept, copi
     np.testing.assert_allclose(many.covariance(a, RIDGE), expected, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @each_sampling
 @each_intercept
 def test_the_covariance_is_the_spread_over_repeated_noise(intercept, sampling):

@@ -149,6 +149,7 @@ def lane_sum(gradient: kernels.Gradient, shared: bool) -> np.ndarray:
 # A mini-batch, forward and back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.7, np.inf])
 @each_output_count
 @each_sharing
@@ -931,6 +932,7 @@ def test_only_the_rows_of_the_index_are_trained_on():
     np.testing.assert_array_equal(trainers[0].parameters.C, trainers[1].parameters.C)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_as_good_as_absent():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2800, 3))
