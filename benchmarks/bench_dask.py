@@ -7,12 +7,13 @@ Rows are made by the workers and persisted there, so that only sums travel. Run 
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from time import perf_counter
 
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from interleaved import options
 
 from rflaf import RFLAFRegressor
 
@@ -51,12 +52,8 @@ def timed(n_workers: int, n_rows: int, n_parts: int, width: int) -> tuple[float,
         return perf_counter() - started, model.predict(few[:, :-1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--parts", type=int, default=16)
-    parser.add_argument("--width", type=int, default=300)
-    given = parser.parse_args()
+def main(argv: Sequence[str] | None = None) -> None:
+    given = options(__doc__, argv, rows=1_000_000, parts=16, width=300)
     one, predicted = timed(1, given.rows, given.parts, given.width)
     print(f"one worker   {one:7.2f} s", flush=True)
     two, again = timed(2, given.rows, given.parts, given.width)

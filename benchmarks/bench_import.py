@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
 
-from interleaved import medians, report
+from interleaved import medians, options, report
 
 
 def importing(module: str) -> None:
     subprocess.run([sys.executable, "-c", f"import {module}"], check=True)
 
 
-def main() -> None:
-    seconds = medians({"ours": lambda: importing("rflaf"), "theirs": lambda: importing("sklearn.linear_model")})
+def main(argv: Sequence[str] | None = None) -> None:
+    given = options(__doc__, argv, rounds=5)
+    runs = {"ours": partial(importing, "rflaf"), "theirs": partial(importing, "sklearn.linear_model")}
+    seconds = medians(runs, given.rounds)
     report("import: rflaf / sklearn.linear_model", seconds["ours"], seconds["theirs"], "limit 1.5")
 
 

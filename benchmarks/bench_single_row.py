@@ -1,15 +1,15 @@
-"""A row at a time from Python, S=100, d=10: the model object, its scikit-learn wrapper, onnxruntime and LightGBM."""
+"""A row at a time from Python at d=10: the model object, its scikit-learn wrapper, onnxruntime and LightGBM."""
 
 from __future__ import annotations
 
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import lightgbm
 import numpy as np
 import onnxruntime
-from interleaved import medians
+from interleaved import medians, options
 from threadpoolctl import threadpool_limits
 
 from rflaf import RFLAFRegressor, to_onnx
@@ -33,14 +33,15 @@ def onnx_call(estimator: RFLAFRegressor, row: np.ndarray) -> Callable[[], object
     return lambda: session.run(None, {"X": row})
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
+    given = options(__doc__, argv, rows=4000, rounds=301, width=100)
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((4000, 10))
+    X = rng.standard_normal((given.rows, 10))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2]
     row, single = X[:1].copy(), X[:1].astype(np.float32)
     contestants = {}
     for what, curves in (("straight", False), ("with curves", True)):
-        ours = RFLAFRegressor(100, curves=curves, random_state=0).fit(X, y)
+        ours = RFLAFRegressor(given.width, curves=curves, random_state=0).fit(X, y)
         contestants |= {
             f"model.decision, {what}, float64": lambda model=ours.model_: model.decision(row),
             f"model.decision, {what}, float32": lambda model=ours.model_: model.decision(single),
@@ -52,7 +53,7 @@ def main() -> None:
     with threadpool_limits(1):
         calls = {name: calls_a_turn(call) for name, call in contestants.items()}
         turns = {name: partial(timeit.timeit, call, number=calls[name]) for name, call in contestants.items()}
-        seconds = medians(turns, rounds=301)
+        seconds = medians(turns, given.rounds)
     for name, value in seconds.items():
         limit = f"   limit {LIMIT}" if name.startswith("model") else ""
         print(f"{name:<44} {value / calls[name] * 1e6:8.1f} microseconds a row{limit}")

@@ -1,66 +1,40 @@
 """Test error of the compact models by width on the real data sets, three seeds, and of what they are measured against.
 
-python benchmarks/compact.py [data set ...] [--seeds 0 1 2] [--picture FILE]; widths 30, 100 and 300. The share of test
+python benchmarks/compact.py [data set ...] [--seeds 0 1 2] [--widths 30 100 300] [--picture FILE]. The share of test
 targets within the 90 % interval and the seconds of a fit stand beside each error.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import os
-import sys
-from pathlib import Path
+from collections.abc import Sequence
 from time import perf_counter
 
 import numpy as np
 from sklearn.model_selection import train_test_split
+from tables import REGRESSION, standardised
 
 from rflaf import RFLAFRegressor
 
-FOLDER = Path(os.environ.get("RFLAF_DATA_DIR", ""))
-WIDTHS = (30, 100, 300)
 
-
-def protein() -> tuple[np.ndarray, np.ndarray]:
-    table = np.loadtxt(FOLDER / "protein" / "CASP.csv", delimiter=",", skiprows=1)
-    return table[:, 1:], table[:, 0]
-
-
-def kin8nm() -> tuple[np.ndarray, np.ndarray]:
-    table = np.load(FOLDER / "kin8nm" / "kin8nm.npz")
-    return table["X"], table["y"]
-
-
-def powerplant() -> tuple[np.ndarray, np.ndarray]:
-    table = np.load(FOLDER / "powerplant" / "power-plant.npz")
-    return table["X"], table["y"]
-
-
-def workloads_radius() -> tuple[np.ndarray, np.ndarray]:
-    with gzip.open(FOLDER / "workloads" / "workloads_radius_count.csv.gz") as stream:
-        table = np.genfromtxt(stream, delimiter=",", skip_header=1)
-    return table[:, :-1], table[:, -1]
-
-
-DATA = {"protein": protein, "kin8nm": kin8nm, "powerplant": powerplant, "workloads-radius": workloads_radius}
-
-
-def contestants(seed: int) -> dict[str, object]:
+def contestants(seed: int, given: argparse.Namespace) -> dict[str, object]:
     from lightgbm import LGBMRegressor
 
     shared = {"directions": "random", "activation": "shared", "random_state": seed}
     models: dict[str, object] = {}
-    for width in WIDTHS:
+    usual, widest = given.widths[len(given.widths) // 2], 10 * given.widths[len(given.widths) // 2]
+    for width in given.widths:
         models[f"refined, S={width}"] = RFLAFRegressor(width, random_state=seed)
         models[f"refined, no curves, S={width}"] = RFLAFRegressor(width, curves=False, random_state=seed)
         models[f"convex, S={width}"] = RFLAFRegressor.convex(width, random_state=seed)
         models[f"shared, plain, S={width}"] = RFLAFRegressor(width, **shared)
     return models | {
-        "refined, shared activation, S=100": RFLAFRegressor(100, activation="shared", random_state=seed),
-        "shared, plain, S=1000": RFLAFRegressor(1000, **shared),
-        "LightGBM, 100 trees": LGBMRegressor(n_jobs=2, random_state=seed, verbose=-1),
-        "LightGBM, 1000 trees": LGBMRegressor(n_estimators=1000, n_jobs=2, random_state=seed, verbose=-1),
+        f"refined, shared activation, S={usual}": RFLAFRegressor(usual, activation="shared", random_state=seed),
+        f"shared, plain, S={widest}": RFLAFRegressor(widest, **shared),
+        **{
+            f"LightGBM, {n_trees} trees": LGBMRegressor(n_estimators=n_trees, n_jobs=2, random_state=seed, verbose=-1)
+            for n_trees in given.trees
+        },
     }
 
 
@@ -72,12 +46,12 @@ def coverage(model: object, X: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean(np.abs(y - mean) < 1.6449 * deviation))
 
 
-def compare(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> dict[str, np.ndarray]:
+def compare(X: np.ndarray, y: np.ndarray, given: argparse.Namespace) -> dict[str, np.ndarray]:
     """Test error, coverage and seconds of every contestant: (n_seeds, 3)."""
     outcomes: dict[str, list[tuple[float, float, float]]] = {}
-    for seed in seeds:
+    for seed in given.seeds:
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
-        for name, model in contestants(seed).items():
+        for name, model in contestants(seed, given).items():
             start = perf_counter()
             model.fit(X_train, y_train)
             seconds = perf_counter() - start
@@ -86,12 +60,12 @@ def compare(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> dict[str, n
     return {name: np.array(values) for name, values in outcomes.items()}
 
 
-def hardships(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> None:
+def hardships(X: np.ndarray, y: np.ndarray, given: argparse.Namespace) -> None:
     """30 columns of pure noise, and one target in a hundred shifted by 20 standard deviations: ours and LightGBM."""
     from lightgbm import LGBMRegressor
 
     errors: dict[str, list[list[float]]] = {}
-    for seed in seeds:
+    for seed in given.seeds:
         rng = np.random.default_rng(seed)
         X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
         noise = [rng.standard_normal((len(rows), 30)).astype(X.dtype) for rows in (X_train, X_test)]
@@ -104,7 +78,8 @@ def hardships(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> None:
             "1 % of y shifted": (X_train, shifted, X_test),
         }
         for case, (rows, targets, test) in cases.items():
-            models = RFLAFRegressor(random_state=seed), LGBMRegressor(n_jobs=2, random_state=seed, verbose=-1)
+            usual = given.widths[len(given.widths) // 2]
+            models = RFLAFRegressor(usual, random_state=seed), LGBMRegressor(n_jobs=2, random_state=seed, verbose=-1)
             found = [float(np.mean((model.fit(rows, targets).predict(test) - y_test) ** 2)) for model in models]
             errors.setdefault(case, []).append(found)
     for case, found in errors.items():
@@ -112,7 +87,7 @@ def hardships(X: np.ndarray, y: np.ndarray, seeds: tuple[int, ...]) -> None:
         print(f"kin8nm, {case:<20} rflaf {ours:.4f}   LightGBM {trees:.4f}", flush=True)
 
 
-def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
+def draw(table: dict[str, dict[str, np.ndarray]], given: argparse.Namespace) -> None:
     """Error against width for every data set."""
     from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
@@ -120,6 +95,7 @@ def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
     from matplotlib.ticker import LogLocator
 
     figure, axes = plt.subplots(1, len(table), figsize=(3.6 * len(table), 3.4), squeeze=False, layout="constrained")
+    widest = 10 * given.widths[len(given.widths) // 2]
     lines = {
         "shared, plain": (GREY, "s"),
         "convex": (ORANGE, "^"),
@@ -128,14 +104,14 @@ def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
     }
     for ax, (name, outcomes) in zip(axes[0], table.items(), strict=True):
         for label, (color, marker) in lines.items():
-            widths = [*WIDTHS, 1000] if label == "shared, plain" else WIDTHS
+            widths = [*given.widths, widest] if label == "shared, plain" else given.widths
             errors = [outcomes[f"{label}, S={width}"][:, 0].mean() for width in widths]
             ax.plot(widths, errors, marker=marker, color=color, label=label)
-        for trees, style in ((100, ":"), (1000, "--")):
+        for trees, style in zip(given.trees, (":", "--"), strict=False):
             error = outcomes[f"LightGBM, {trees} trees"][:, 0].mean()
             ax.axhline(error, ls=style, lw=1, color=VERMILION, label=f"LightGBM, {trees} trees")
         ax.set(xscale="log", yscale="log", xlabel="width S", title=name)
-        ax.set_xticks([30, 100, 300, 1000], ["30", "100", "300", "1000"])
+        ax.set_xticks([*given.widths, widest], [str(width) for width in (*given.widths, widest)])
         ax.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 4, 5, 7)))
         ax.yaxis.set_major_formatter("{x:g}")
         ax.minorticks_off()
@@ -143,29 +119,30 @@ def draw(table: dict[str, dict[str, np.ndarray]], path: str) -> None:
     axes[0, 0].set_ylabel("test error / variance")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
-    figure.savefig(path, dpi=150)
+    figure.savefig(given.picture, dpi=150)
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"data sets, of {', '.join(DATA)}; all unless named")
+    parser.add_argument("names", nargs="*", help=f"data sets, of {', '.join(REGRESSION)}; all unless named")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of the splits and models")
     parser.add_argument("--picture", help="file for a picture of error against width")
-    options = parser.parse_args()
-    if not FOLDER.is_dir() or not os.environ.get("RFLAF_DATA_DIR"):
-        sys.exit("skipped: set RFLAF_DATA_DIR to the folder that holds protein/CASP.csv and the other data sets")
+    parser.add_argument("--rows", type=int, help="first rows of each table; all unless given")
+    parser.add_argument("--widths", type=int, nargs="+", default=[30, 100, 300])
+    parser.add_argument("--trees", type=int, nargs="+", default=[100, 1000])
+    given = parser.parse_args(argv)
     table = {}
-    for name in options.names or DATA:
-        X, y = DATA[name]()
-        X, y = np.asarray(X, np.float32), (y - y.mean()) / y.std()
-        table[name] = compare(X, y, tuple(options.seeds))
+    for name in given.names or REGRESSION:
+        X, y = standardised(name, given.rows)
+        X = np.asarray(X, np.float32)
+        table[name] = compare(X, y, given)
         for model, values in table[name].items():
             error, covered, seconds = values.mean(axis=0)
             print(f"{name:<17} {model:<34} {error:.4f}   covers {covered:.3f}   {seconds:6.2f} s", flush=True)
         if name == "kin8nm":
-            hardships(X, y, tuple(options.seeds))
-    if options.picture:
-        draw(table, options.picture)
+            hardships(X, y, given)
+    if given.picture:
+        draw(table, given)
 
 
 if __name__ == "__main__":

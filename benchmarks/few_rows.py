@@ -1,18 +1,17 @@
 """Test error of the default on tables of a few hundred rows, eight splits, beside the usual models with their defaults.
 
-python benchmarks/few_rows.py [table ...]. Tables come with scikit-learn, or are some rows of the real data sets; errors
-are shares of the variance of the target.
+python benchmarks/few_rows.py [table ...] [--seeds 0 1 2]. Tables come with scikit-learn, or are some rows of the real
+data sets; errors are shares of the variance of the target.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from compact import DATA
 from lightgbm import LGBMRegressor
 from sklearn import datasets
 from sklearn.ensemble import RandomForestRegressor
@@ -21,14 +20,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
+from tables import Rows, load
 
 from rflaf import RFLAFRegressor
 
-Rows = tuple[np.ndarray, np.ndarray]
-
 
 def first_rows(name: str, n_rows: int) -> Rows:
-    X, y = DATA[name]()
+    X, y = load(name)
     some = np.random.default_rng(5).permutation(len(y))[:n_rows]
     return X[some], y[some]
 
@@ -68,13 +66,17 @@ def contestants(seed: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    for name in sys.argv[1:] or TABLES:
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help=f"tables, of {', '.join(TABLES)}; all unless named")
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)), help="seeds of the splits and models")
+    given = parser.parse_args(argv)
+    for name in given.names or TABLES:
         X, y = TABLES[name]()
         y = (y - y.mean()) / y.std()
         errors: dict[str, list[float]] = {}
         seconds = []
-        for seed in range(8):
+        for seed in given.seeds:
             X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=seed)
             for who, model in contestants(seed).items():
                 started = perf_counter()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -26,14 +24,15 @@ def medians(contestants: Mapping[str, Callable[[], object]], rounds: int = 5) ->
 
 def report(what: str, ours: float, theirs: float, limit: str) -> None:
     """One line: the ratio ours / theirs beside its limit."""
-    print(f"{what:<66} {ours * 1e3:10.2f} ms {theirs * 1e3:10.2f} ms   ratio {ours / theirs:6.3f}   {limit}")
+    print(
+        f"{what:<66} {ours * 1e3:10.2f} ms {theirs * 1e3:10.2f} ms   ratio {ours / theirs:6.3f}   {limit}", flush=True
+    )
 
 
-def protein() -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and standardised target of the protein data, or the end of the script with the reason."""
-    path = Path(os.environ.get("RFLAF_DATA_DIR", ""), "protein", "CASP.csv")
-    if not path.is_file():
-        sys.exit(f"skipped: {path} is not there; set RFLAF_DATA_DIR to the folder that holds protein/CASP.csv")
-    table = np.loadtxt(path, delimiter=",", skiprows=1)
-    y = table[:, 0]
-    return np.ascontiguousarray(table[:, 1:]), (y - y.mean()) / y.std()
+def options(about: str | None, argv: Sequence[str] | None, **defaults: int | list[int] | None) -> argparse.Namespace:
+    """The command line of a benchmark: one option of whole numbers per default; ``--rows`` unset means all rows."""
+    parser = argparse.ArgumentParser(description=about)
+    for name, default in defaults.items():
+        many = "+" if isinstance(default, list) else None
+        parser.add_argument(f"--{name.replace('_', '-')}", type=int, nargs=many, default=default)
+    return parser.parse_args(argv)

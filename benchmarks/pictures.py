@@ -1,8 +1,9 @@
-"""Draw the pictures of docs/looking.md:  python benchmarks/pictures.py
+"""Draw the pictures of docs/looking.md:  python benchmarks/pictures.py [--folder docs/images]
 
 Those of the report are taken in a browser, and left as they are where playwright or Chromium is missing.
 """
 
+import argparse
 import shutil
 import tempfile
 from pathlib import Path
@@ -31,19 +32,19 @@ from rflaf.inspection.plots import (
 from rflaf.inspection.report import write_report
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
-_N_TRAIN = 4000
 
 
-def rows():
+def rows(n_rows):
     """Friedman's first problem: five columns of ten matter, two of them only together."""
-    X, y = make_friedman1(n_samples=6000, noise=1.0, random_state=0)
+    X, y = make_friedman1(n_samples=n_rows, noise=1.0, random_state=0)
     return pd.DataFrame(X, columns=[f"x{i}" for i in range(1, 11)]), y
 
 
-def save(display, name):
-    display.figure_.savefig(FOLDER / f"{name}.png", dpi=90)
+def save(display, path):
+    display.figure_.savefig(path, dpi=90)
     plt.close(display.figure_)
-    shrink(FOLDER / f"{name}.png")
+    shrink(path)
+    print(path)
 
 
 def shrink(path):
@@ -51,20 +52,23 @@ def shrink(path):
     Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def draw_displays(refined, paper, classifier, X, y):
-    save(ActivationDisplay.from_estimator(paper, X), "display-activation")
-    save(ActivationBankDisplay.from_estimator(refined, X), "display-bank")
-    save(ColumnCurveDisplay.from_estimator(refined, X, "x3"), "display-curves")
-    save(PartialEffectDisplay.from_estimator(refined, X, "x3"), "display-effect")
-    save(PartialEffectDisplay.from_estimator(refined, X, ("x1", "x2")), "display-pair")
-    save(LeverageDisplay.from_estimator(paper), "display-leverage")
-    save(SpectrumDisplay.from_estimator(paper, X), "display-spectrum")
-    save(WidthDisplay.from_estimator(paper), "display-width")
-    save(ResidualDisplay.from_estimator(refined, X, y), "display-residuals")
-    save(CalibrationDisplay.from_estimator(classifier, X, y > 14), "display-calibration")
+def displays(refined, paper, classifier, X, y):
+    """Every picture of a model, by its name."""
+    return {
+        "activation": ActivationDisplay.from_estimator(paper, X),
+        "bank": ActivationBankDisplay.from_estimator(refined, X),
+        "curves": ColumnCurveDisplay.from_estimator(refined, X, "x3"),
+        "effect": PartialEffectDisplay.from_estimator(refined, X, "x3"),
+        "pair": PartialEffectDisplay.from_estimator(refined, X, ("x1", "x2")),
+        "leverage": LeverageDisplay.from_estimator(paper),
+        "spectrum": SpectrumDisplay.from_estimator(paper, X),
+        "width": WidthDisplay.from_estimator(paper),
+        "residuals": ResidualDisplay.from_estimator(refined, X, y),
+        "calibration": CalibrationDisplay.from_estimator(classifier, X, y > 14),
+    }
 
 
-def take_screenshots(path):
+def take_screenshots(path, folder):
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     try:
         from playwright.sync_api import sync_playwright
@@ -82,22 +86,29 @@ def take_screenshots(path):
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
             page.goto(path.as_uri() + anchor)
             page.wait_for_timeout(800)
-            page.screenshot(path=FOLDER / f"{name}.png")
-            shrink(FOLDER / f"{name}.png")
+            page.screenshot(path=folder / f"{name}.png")
+            shrink(folder / f"{name}.png")
         browser.close()
 
 
-def main():
-    X, y = rows()
-    train, test = slice(_N_TRAIN), slice(_N_TRAIN, None)
-    refined = RFLAFRegressor(30, curves=True, random_state=0).fit(X[train], y[train])
-    paper = RFLAFRegressor.paper(60, pool_size=1000, random_state=0).fit(X[train], y[train])
-    classifier = RFLAFClassifier(30, directions="random", random_state=0).fit(X[train], y[train] > 14)
-    draw_displays(refined, paper, classifier, X[test], y[test])
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--rows", type=int, default=6000)
+    parser.add_argument("--width", type=int, default=30)
+    given = parser.parse_args(argv)
+    X, y = rows(given.rows)
+    n_train = 2 * given.rows // 3
+    train, test = slice(n_train), slice(n_train, None)
+    refined = RFLAFRegressor(given.width, curves=True, random_state=0).fit(X[train], y[train])
+    paper = RFLAFRegressor.paper(2 * given.width, pool_size=given.rows // 6, random_state=0).fit(X[train], y[train])
+    classifier = RFLAFClassifier(given.width, directions="random", random_state=0).fit(X[train], y[train] > 14)
+    for name, display in displays(refined, paper, classifier, X[test], y[test]).items():
+        save(display, given.folder / f"display-{name}.png")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder).resolve() / "report.html"
         write_report(refined, X[test], y[test], path, train=(X[train], y[train]), title="Friedman's first problem")
-        take_screenshots(path)
+        take_screenshots(path, given.folder)
 
 
 if __name__ == "__main__":

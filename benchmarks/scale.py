@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
+from memory import peak_bytes
 
 N_COLUMNS, ROW_GROUP, BLOCK = 20, 100_000, 8192
 MODELS = {
     "width 300, shared": (300, {"n_components": 300, "directions": "random", "activation": "shared"}),
-    "width 100, one a component": (1600, {"n_components": 100, "directions": "random"}),
+    "width 100, one per component": (1600, {"n_components": 100, "directions": "random"}),
 }
 MOST_BYTES, MOST_PASSES, MOST_EXPONENT = 1.5e9, 3.0, 1.05
 
@@ -56,7 +56,7 @@ def blocks(path: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 def bare_pass(path: str, n_features: int) -> None:
-    """One pass of the arithmetic of the normal equations: project, bend, multiply, sum in float64."""
+    """One pass of the arithmetic of the normal equations: project, apply tanh, multiply, sum in float64."""
     W = np.random.default_rng(0).standard_normal((N_COLUMNS, n_features)).astype(np.float32)
     total = np.zeros((n_features + 2, n_features + 2))
     design = np.empty((BLOCK, n_features + 2), np.float32)
@@ -108,17 +108,17 @@ def perform(path: str, task: str, about: str) -> None:
     started = perf_counter()
     tasks[task](path)
     seconds = perf_counter() - started
-    print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+    print(json.dumps([seconds, peak_bytes()]))
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--folder", type=Path, help="where to make the files; a temporary folder unless given")
     parser.add_argument("--rivals", action="store_true", help="LightGBM and SGDRegressor too")
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--task", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     if options.task:
         path, task, *about = options.task
         perform(path, task, about[0] if about else "")

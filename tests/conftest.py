@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from rflaf.training import specification
 
-pytest.register_assert_rewrite("commands", "refusals")
+pytest.register_assert_rewrite("commands", "data", "refusals")
 hypothesis.settings.register_profile("patient", deadline=None)  # a busy machine is no fault of an example
 hypothesis.settings.load_profile("patient")
 

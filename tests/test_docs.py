@@ -23,6 +23,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_a_python_example_runs(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

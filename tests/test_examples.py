@@ -32,6 +32,7 @@ def test_the_three_notebooks_are_there():
     assert [path.stem for path in NOTEBOOKS] == ["classification", "out_of_core", "tabular_regression"]
 
 
+@pytest.mark.slow
 def test_the_notebooks_run_and_show_what_their_estimators_learned(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}  # they draw in the page
     environment |= {"JUPYTER_PLATFORM_DIRS": "1", "IPYTHONDIR": str(tmp_path)}

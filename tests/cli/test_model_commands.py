@@ -195,6 +195,7 @@ def test_a_model_is_exported(folder, tmp_path, capsys, language, name):
         assert "void rflaf_predict(const float *x, float *out)" in (tmp_path / name).read_text()
 
 
+@pytest.mark.slow
 def test_a_report_is_written(folder, tmp_path, capsys):
     printed = output(
         capsys, "report", folder / "houses.rflaf", "--data", folder / "sold.csv", "--out", tmp_path / "r.html"
@@ -327,6 +328,7 @@ def documented_commands():
                     yield pytest.param(line, id=f"{page.name}: {line}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", list(documented_commands()))
 def test_a_documented_command_runs(line, folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
@@ -342,6 +344,7 @@ def real(*names):
     return Path(folder, *names)
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_the_score_of_protein_is_that_of_python(tmp_path, capsys):
     data = real("protein", "CASP.csv")
@@ -353,6 +356,7 @@ def test_the_score_of_protein_is_that_of_python(tmp_path, capsys):
     assert said["metrics"]["r2"] == pytest.approx(model.score(table[test, 1:], table[test, 0]), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 def test_the_score_of_adult_is_that_of_python(tmp_path, capsys):
     path, small = tmp_path / "m.rflaf", tmp_path / "adult.data"

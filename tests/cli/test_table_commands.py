@@ -37,6 +37,7 @@ def numbers_of(path):
     return encoding.transform(table), np.asarray(table["price"], dtype=float)
 
 
+@pytest.mark.slow
 def test_a_plan_is_that_of_python(data, capsys):
     said = json.loads(output(capsys, "plan", data, "--target", "price", "--json", "--seed", "3"))
     expected = rflaf.plan(*numbers_of(data), loss="squared", random_state=3)
@@ -48,6 +49,7 @@ def test_a_plan_is_that_of_python(data, capsys):
     assert (said["rows"], said["columns"]) == (260, 7)
 
 
+@pytest.mark.slow
 def test_a_plan_is_a_table_and_a_picture(data, tmp_path, capsys):
     picture = tmp_path / "spectrum.png"
     said = output(capsys, "plan", data, "--target", "dear", "--out", picture, "--epsilon", "0.5", "--delta", "0.2")
@@ -56,12 +58,14 @@ def test_a_plan_is_a_table_and_a_picture(data, tmp_path, capsys):
     assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+@pytest.mark.slow
 def test_labels_are_planned_for_by_the_theorem_of_other_losses(data, capsys):
     said = json.loads(output(capsys, "plan", data, "--target", "dear", "--epsilon", "0.4", "--json"))
     assert said["loss"] == "lipschitz"
     assert said["lambda"] == pytest.approx(0.01)
 
 
+@pytest.mark.slow
 def test_bench_measures_every_model_on_the_same_rows(data, capsys):
     said = json.loads(output(capsys, "bench", data, "--target", "price", "--width", "5", "--json"))
     by_name = {model["name"]: model for model in said["models"]}
@@ -75,6 +79,7 @@ def test_bench_measures_every_model_on_the_same_rows(data, capsys):
     assert all(model["microseconds"] > 0 and model["fit_seconds"] > 0 for model in said["models"])
 
 
+@pytest.mark.slow
 def test_bench_shows_classifiers_from_the_best_on(data, capsys):
     said = output(capsys, "bench", data, "--target", "dear", "--width", "5")
     assert "log-loss" in said

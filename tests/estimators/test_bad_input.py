@@ -151,6 +151,7 @@ def test_refined_directions_refuse_a_number_of_shapes(estimator_class, stored):
     assert "a number of shapes as activation needs directions='random'; got 3." in str(error)
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize(
     "sampling",

@@ -123,6 +123,7 @@ def few_epochs(monkeypatch, no_rivals):
     monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 6)
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.usefixtures("few_epochs")
 @parametrize_with_checks(
@@ -135,6 +136,7 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "check", [check_sample_weight_equivalence_on_dense_data, check_sample_weight_equivalence_on_sparse_data]
 )
@@ -168,6 +170,7 @@ def test_it_has_the_parameters_of_the_regressor_but_those_of_targets():
     assert {name: own[name] for name in same} == {name: others[name] for name in same}
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_clone_is_unfitted_and_fits_to_the_same_model(rung):
     X = square(240)
@@ -330,6 +333,7 @@ def test_the_score_counts_weights(two):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 @refined_or_plain
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -523,6 +527,7 @@ def test_fitting_and_predicting_leave_the_data_as_they_were():
 # Random numbers and threads
 
 
+@pytest.mark.slow
 @refined_or_plain
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_number_of_threads_does_not_change_a_bit(rung, n_classes):
@@ -602,6 +607,7 @@ def test_weights_of_classes_are_by_label():
     assert_allclose(named.predict_proba(ROWS), by_row.predict_proba(ROWS), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @each_rung
 def test_whole_weights_act_as_repeated_rows(rung):
     times = np.random.default_rng(8).integers(0, 3, 120)
@@ -652,6 +658,7 @@ def crossed(X):
     return X[:, 0] * X[:, 1] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [rings, crossed, lambda X: rings(X) == 0], ids=["three rings", "xor", "a disc"])
 @pytest.mark.parametrize(
     "model",
@@ -669,6 +676,7 @@ def test_classes_with_a_clear_boundary_are_told_apart(model, rule, monkeypatch):
     assert clone(model).fit(X, rule(X)).score(new, rule(new)) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [{"activation": "shared"}, {"curves": True}, {"directions": "random", "activation": 3, "alpha": 1e-6}],
@@ -809,6 +817,7 @@ def awkward_model(rng: np.random.Generator) -> RFLAFClassifier:
     )
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.parametrize("seed", range(100))
 def test_an_awkward_table_is_fitted_and_told_apart(seed):

@@ -66,6 +66,7 @@ def two_outputs(y):
 # The conventions of scikit-learn
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         estimator_class(20, **settings)
@@ -87,6 +88,7 @@ def test_parameters_are_stored_as_given_and_survive_clone_and_set_params(estimat
     assert estimator.basis == "rbf"
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_clone_of_a_fitted_estimator_is_unfitted_and_fits_to_the_same_model(settings, easy):
     X, y = easy
@@ -104,6 +106,7 @@ def test_the_html_view_names_the_class(estimator_class, settings, easy):
     assert estimator_class.__name__ in estimator.fit(*easy)._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["pickle", "joblib"])
 @each_model
 def test_a_stored_model_predicts_bit_for_bit_as_before(store, settings, easy, tmp_path):
@@ -128,6 +131,7 @@ def test_a_grid_search_over_the_width_of_a_pipeline_finds_that_wider_is_better(e
     assert search.best_score_ > 0.7
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_the_features_feed_a_linear_model_in_a_pipeline(settings, easy):
     X, y = easy
@@ -136,6 +140,7 @@ def test_the_features_feed_a_linear_model_in_a_pipeline(settings, easy):
     assert cross_val_score(LinearRegression(), X, y, cv=3).mean() < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [regressor, None], ids=["regressor", "features"])
 @refined_or_plain
 def test_weights_are_routed_through_a_pipeline(last, settings, easy):
@@ -240,6 +245,7 @@ def test_the_effective_dimension_falls_as_its_lambda_grows(easy):
 # Inputs
 
 
+@pytest.mark.slow
 def test_a_data_frame_names_the_features_and_another_order_is_refused(easy):
     X, y = easy
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -260,6 +266,7 @@ def test_polars_is_as_good_as_pandas(easy):
     assert_allclose(model.predict(frame), steady().fit(X, y).predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frame_class", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_a_refined_model_knows_the_names_of_its_features_and_is_that_of_the_array(frame_class, easy):
     X, y = easy
@@ -271,6 +278,7 @@ def test_a_refined_model_knows_the_names_of_its_features_and_is_that_of_the_arra
         model.predict(frame[["b", "a", "c"]])
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_refitting_without_names_forgets_the_names(settings, easy):
     X, y = easy
@@ -278,6 +286,7 @@ def test_refitting_without_names_forgets_the_names(settings, easy):
     assert not hasattr(model, "feature_names_in_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "convert", [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array, sp.csc_array, sp.coo_array]
 )
@@ -292,6 +301,7 @@ def test_sparse_rows_give_the_model_of_the_same_dense_rows(convert, sampling):
     assert_allclose(dense.transform(convert(X)), dense.transform(X), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [sp.csr_matrix, sp.coo_array])
 def test_sparse_rows_give_nearly_the_refined_model_of_the_same_dense_rows(convert):
     rng = np.random.default_rng(2)
@@ -304,6 +314,7 @@ def test_sparse_rows_give_nearly_the_refined_model_of_the_same_dense_rows(conver
     assert_allclose(dense.transform(convert(X)), dense.transform(X), rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_memory_map_gives_bit_for_bit_the_model_of_the_array(settings, easy, tmp_path):
     X, y = easy
@@ -315,6 +326,7 @@ def test_a_memory_map_gives_bit_for_bit_the_model_of_the_array(settings, easy, t
     assert_array_equal(X_map, X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "view",
     [
@@ -343,6 +355,7 @@ def test_fitting_and_predicting_leave_the_data_as_they_were(settings, easy):
     assert_array_equal(weight, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
 @refined_or_plain
@@ -354,6 +367,7 @@ def test_the_answer_has_the_dtype_of_the_rows(dtype, convert, settings, easy):
     assert model.transform(rows).dtype == dtype
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_whole_numbers_are_computed_in_double_precision(settings, easy):
     X, y = np.round(4 * easy[0]).astype(int), easy[1]
@@ -362,6 +376,7 @@ def test_whole_numbers_are_computed_in_double_precision(settings, easy):
     assert_array_equal(model.predict(X), regressor(**settings).fit(X.astype(float), y).predict(X.astype(float)))
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_single_precision_is_as_accurate_for_noisy_data(settings, easy):
     X, y = easy
@@ -373,6 +388,7 @@ def test_single_precision_is_as_accurate_for_noisy_data(settings, easy):
 # Outputs
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize(("library", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
 @refined_or_plain
@@ -396,6 +412,7 @@ def test_features_are_named_after_the_class_and_numbered(estimator_class, settin
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_both_estimators_learn_the_same_features(settings, easy):
     X, y = easy
@@ -403,6 +420,7 @@ def test_both_estimators_learn_the_same_features(settings, easy):
     assert_array_equal(features.fit_transform(X, y), regressor(**settings).fit(X, y).transform(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_outputs", "prediction", "coef", "intercept"),
     [(None, (600,), (30,), ()), (1, (600, 1), (1, 30), (1,)), (3, (600, 3), (3, 30), (3,))],
@@ -418,6 +436,7 @@ def test_predictions_have_the_shape_of_the_targets(n_outputs, prediction, coef, 
     assert model.score(X, targets) > 0.9
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_one_column_of_targets_is_the_same_model_as_a_vector(settings, easy):
     X, y = easy
@@ -426,6 +445,7 @@ def test_one_column_of_targets_is_the_same_model_as_a_vector(settings, easy):
     )
 
 
+@pytest.mark.slow
 @each_model
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("outputs", [np.asarray, two_outputs], ids=["one output", "two outputs"])
@@ -442,6 +462,7 @@ def test_features_are_the_weighted_activation_of_the_projections(easy):
     assert_allclose(model.transform(X), model.importance_ * model.activation_(z), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_without_an_intercept_there_is_none(settings, easy):
     X, y = easy
@@ -483,6 +504,7 @@ def test_a_row_of_weight_zero_is_as_good_as_absent(sampling, easy):
     assert_allclose(weighted.predict(X), dropped.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_zero_does_a_refined_model_no_harm(easy):
     X, y = easy
     weight = np.random.default_rng(4).uniform(0.5, 2, y.size)
@@ -493,6 +515,7 @@ def test_a_row_of_weight_zero_does_a_refined_model_no_harm(easy):
     assert weighted.score(X, y) == pytest.approx(dropped.score(X, y), abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_refined_model_follows_the_rows_that_weigh_most(easy):
     X, y = easy
     rows, targets = np.concatenate([X, X]), np.concatenate([y, -y])
@@ -529,6 +552,7 @@ def long_table():
     return X, np.cos(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.2 * rng.standard_normal(9000)
 
 
+@pytest.mark.slow
 @each_model
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_number_of_threads_does_not_change_a_bit_of_the_model(settings, dtype, long_table):
@@ -543,6 +567,7 @@ def test_the_number_of_threads_does_not_change_a_bit_of_the_model(settings, dtyp
         assert one.intercept_ == other.intercept_
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_prediction_in_threads_is_bit_for_bit_that_of_one_thread(settings, easy):
     model = regressor(n_components=100, n_jobs=1, **settings).fit(*easy)
@@ -559,6 +584,7 @@ def test_another_memory_budget_changes_the_model_by_rounding_only(sampling, easy
     assert_allclose(cut.predict(X), whole.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @each_model
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(settings, easy):
     X, y = easy
@@ -567,6 +593,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(settings, e
     assert np.any(first != other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState], ids=["Generator", "RandomState"])
 @refined_or_plain
 def test_a_generator_is_drawn_from_so_that_a_second_fit_differs(make, settings, easy):
@@ -593,6 +620,7 @@ def test_fitting_does_not_touch_the_global_random_state(settings, easy):
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prefer", "settings"), [("processes", {}), ("processes", PAPER), ("threads", PAPER)],
     ids=["refined in processes", "plain in processes", "plain in threads"],
@@ -625,6 +653,7 @@ def blas_threads() -> list[int]:
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_blas_has_one_thread_during_a_fit_wherever_it_runs_and_its_own_number_afterwards(settings, easy):
     before, densities = blas_threads(), [Watching() for _ in range(6)]
@@ -712,6 +741,7 @@ def test_every_choice_of_basis_density_and_sampling_learns(basis, density, sampl
     assert model.model_.describe()["basis"].lower() == f"{basis}basis"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("basis", "density"),
     [("rbf", "gaussian"), *[("bspline", density) for density in ("student_t", "cauchy", "orthogonal", "sobol")]],

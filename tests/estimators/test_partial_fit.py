@@ -209,6 +209,7 @@ def fade_in(table, X, y, weight, loss="squared"):
     return model.partial_fit(X, y, weight, half_life=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("loss", "row_group"), [("squared", 7), ("poisson", 180)])
 def test_rows_of_files_fade_in_their_order(table, loss, row_group, tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")

@@ -55,6 +55,7 @@ def cosine_error(n_components: int, gamma: float | str) -> float:
     return mean_error(n_components, cosine_features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 @pytest.mark.parametrize(("n_components", "mark"), [(100, 0.64), (1000, 0.505)])
 def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_components, mark):
@@ -64,6 +65,7 @@ def test_plain_sampling_meets_its_mark_and_beats_cosine_features(basis, n_compon
     assert error <= cosine_error(n_components, "scale")
 
 
+@pytest.mark.slow
 def test_leverage_sampling_meets_the_mark_of_plain_sampling():
     settings = {**PAPER, "sampling": LeverageSampling(1000)}
     error = mean_error(100, lambda seed: RFLAFRegressor(100, random_state=seed, **settings))
@@ -78,6 +80,7 @@ def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_compone
     assert np.mean((model.fit(X_train, y_train).predict(X_test) - y_test) ** 2) <= mark
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "mark"), [({}, 0.36), ({"curves": False}, 0.43)], ids=["curves", "straight"])
 def test_a_refined_model_meets_its_mark_and_covers_its_targets(settings, mark):
     X, y = protein()
@@ -88,6 +91,7 @@ def test_a_refined_model_meets_its_mark_and_covers_its_targets(settings, mark):
     assert 0.85 < np.mean(np.abs(y_test - mean) < 1.6449 * deviation) < 0.95
 
 
+@pytest.mark.slow
 def test_a_plan_for_protein_says_why_leverage_and_plain_sampling_are_equal():
     X, y = protein()
     answer = plan(X[:36_584], y[:36_584], random_state=0)

@@ -78,6 +78,7 @@ def failures(estimator) -> dict[str, str]:
     return {"check_regressor_multioutput": "has negative targets, whatever the tag positive_only says"}
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.usefixtures("few_epochs")
 @parametrize_with_checks(
@@ -284,6 +285,7 @@ def test_the_share_of_fitted_rows_below_a_quantile_is_that_quantile(quantile, se
     assert abs(np.mean(off < 0) - quantile) <= near + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung", [PAPER, CONVEX], ids=["shared", "per component"])
 @pytest.mark.parametrize(("slope", "shift"), [(1000.0, 0.0), (1.0, 50.0), (1000.0, -3e4), (1e-6, 1e-5)])
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
@@ -529,6 +531,7 @@ def test_a_softmax_loss_predicts_shares_that_sum_to_one():
 # Awkward tables
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.parametrize("seed", range(30))
 def test_an_awkward_table_is_fitted_and_predicted(seed):
@@ -677,6 +680,7 @@ class Parts(SourceView):
         return self.source.sample(n_rows, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", [1, 2, 7, 40])
 @pytest.mark.parametrize("loss", [Huber(), Pinball(0.7)], ids=["huber", "quantile"])
 @hypothesis_settings(max_examples=2)

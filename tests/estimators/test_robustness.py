@@ -112,6 +112,7 @@ def fit_an_awkward_table(seed: int, make_model, least_rows: int = 2) -> None:
     assert np.all(np.abs(near[seen] - y[seen].mean(axis=0)) <= 10 * spread + rounding)
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.parametrize("seed", range(200))
 def test_an_awkward_table_is_fitted_and_predicted(seed):
@@ -124,12 +125,14 @@ def test_an_awkward_table_is_fitted_and_predicted_by_a_compact_model(seed):
     fit_an_awkward_table(seed, awkward_compact_model)
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.parametrize("seed", range(20))
 def test_an_awkward_table_is_fitted_and_predicted_by_a_refined_model(seed):
     fit_an_awkward_table(seed, awkward_refined_model, LEAST_REFINED_ROWS)
 
 
+@pytest.mark.slow
 @only_steps_may_run_out
 @pytest.mark.parametrize("seed", range(30, 60))
 def test_an_awkward_table_of_few_rows_is_fitted_and_predicted_by_default(seed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from data import rows_of_several_shapes
 from settings import CONVEX
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -23,15 +24,6 @@ weighted_or_not = pytest.mark.parametrize("weighted", [False, True], ids=["even"
 def regressor(activation, n_components: int = 10, **others) -> RFLAFRegressor:
     fixed = {**CONVEX, "basis": BSplineBasis(N_BASIS), "alpha": 1e-4, "random_state": 0}
     return RFLAFRegressor(n_components, **{**fixed, "activation": activation, **others})
-
-
-def some_rows(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
-    """Rows in unlike units, and targets that need more than one shape."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, 3))
-    y = np.stack([np.sin(2 * X[:, 0] + o) + X[:, 1] ** 2 + np.abs(X[:, 2]) for o in range(n_outputs)], axis=1)
-    y += 0.1 * rng.standard_normal(y.shape)
-    return X * [1.0, 20.0, 0.1] + [5.0, 0.0, -1.0], (y * 10.0 ** np.arange(n_outputs) + 2.5).squeeze()
 
 
 def penalty(basis: Basis) -> np.ndarray:
@@ -69,7 +61,7 @@ def rank(matrix: np.ndarray) -> int:
 @pytest.mark.parametrize("n_shapes", [1, 2, 3, 5])
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_the_activations_have_as_many_shapes_as_asked_for(n_shapes, n_outputs, sampling):
-    X, y = some_rows(n_outputs=n_outputs)
+    X, y = rows_of_several_shapes(n_outputs=n_outputs)
     model = regressor(n_shapes, sampling=sampling).fit(X, y)
     assert model.activation_.coefficients.shape == (model.n_components_, N_BASIS)
     assert rank(model.activation_.coefficients) == n_shapes
@@ -84,7 +76,7 @@ def test_the_activations_have_as_many_shapes_as_asked_for(n_shapes, n_outputs, s
 def test_with_as_many_shapes_as_there_can_be_every_component_has_its_own(
     n_outputs, n_components, n_shapes, weighted, intercept
 ):
-    X, y = some_rows(n_outputs=n_outputs)
+    X, y = rows_of_several_shapes(n_outputs=n_outputs)
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     all_shapes, own = (
         regressor(activation, n_components, fit_intercept=intercept).fit(X, y, sample_weight=weight)
@@ -98,12 +90,13 @@ def test_with_as_many_shapes_as_there_can_be_every_component_has_its_own(
     )
 
 
+@pytest.mark.slow
 @each_intercept
 @weighted_or_not
 @each_sampling
 @pytest.mark.parametrize("alpha", [1e-6, 1e-4, 1e-2])
 def test_more_shapes_have_a_lower_objective(alpha, sampling, weighted, intercept):
-    X, y = some_rows()
+    X, y = rows_of_several_shapes()
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     objectives = [
         objective(
@@ -118,7 +111,7 @@ def test_more_shapes_have_a_lower_objective(alpha, sampling, weighted, intercept
 
 
 def test_the_objective_reported_is_that_of_the_rows():
-    X, y = some_rows()
+    X, y = rows_of_several_shapes()
     for n_shapes in (1, 2, 4):
         model = regressor(n_shapes).fit(X, y)
         assert model.objective_trace_[-1] * y.var() == pytest.approx(objective(model, X, y), rel=1e-8)
@@ -127,7 +120,7 @@ def test_the_objective_reported_is_that_of_the_rows():
 @pytest.mark.parametrize("n_shapes", [1, 2, 3])
 def test_neither_mixtures_nor_shapes_alone_can_be_improved(n_shapes):
     """The ridge on the shapes found gives the mixtures found, and the ridge on the mixtures the shapes."""
-    X, y = some_rows()
+    X, y = rows_of_several_shapes()
     model = regressor(n_shapes, n_components=6).fit(X, y)
     found = objective(model, X, y)
     B, P = explicit_design(model, X), penalty(model.activation_.basis)
@@ -149,7 +142,7 @@ def test_neither_mixtures_nor_shapes_alone_can_be_improved(n_shapes):
 
 
 def test_one_shape_is_the_same_for_all_components_but_for_its_sign():
-    a = regressor(1).fit(*some_rows()).activation_.coefficients
+    a = regressor(1).fit(*rows_of_several_shapes()).activation_.coefficients
     sign = np.sign(a @ a[0])
     np.testing.assert_allclose(sign[:, None] * a, np.broadcast_to(a[0], a.shape), atol=1e-8)
 
@@ -211,7 +204,7 @@ def test_the_right_number_of_shapes_suffers_less_from_noise():
 
 @pytest.mark.parametrize("n_shapes", [1, 3])
 def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(n_shapes):
-    X, y = some_rows(n_outputs=3)
+    X, y = rows_of_several_shapes(n_outputs=3)
     model = regressor(n_shapes, alpha=1e-3).fit(X, y)
     Z = model.transform(X)
     ridge = Ridge(1e-3 * 10 * len(y)).fit(Z, y)
@@ -220,7 +213,7 @@ def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(n_s
 
 
 def test_more_shapes_fit_several_outputs_better():
-    X, y = some_rows(n_outputs=2)
+    X, y = rows_of_several_shapes(n_outputs=2)
     scores = [regressor(activation).fit(X, y).score(X, y) for activation in (1, 3, N_BASIS)]
     assert scores[0] < scores[1] <= scores[2] + 1e-9
     assert scores[0] > 0.4
@@ -233,7 +226,7 @@ def test_more_shapes_fit_several_outputs_better():
 @pytest.mark.parametrize("n_shapes", [1, 2, 4])
 def test_shapes_are_solved_from_sums(n_shapes, intercept):
     rng = np.random.default_rng(0)
-    basis = regressor(1).fit(*some_rows()).activation_.basis
+    basis = regressor(1).fit(*rows_of_several_shapes()).activation_.basis
     T = smoothing_coordinates(basis)
     Z = rng.standard_normal((5 * N_BASIS, 200))
     y = Z.T @ np.kron(rng.standard_normal((5, 2)), np.eye(N_BASIS)) @ rng.standard_normal(2 * N_BASIS) + 1.0
@@ -255,7 +248,7 @@ def test_shapes_are_solved_from_sums(n_shapes, intercept):
 
 
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
-    X, y = some_rows(5000)
+    X, y = rows_of_several_shapes(5000)
     one, two, other = (
         regressor(2, n_jobs=n_jobs, random_state=seed).fit(X, y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
     )
@@ -269,13 +262,13 @@ def test_a_number_of_shapes_is_an_argument_like_any_other(activation):
     assert model.get_params()["activation"] == 2
     copy = clone(model)
     assert copy.get_params() == model.get_params()
-    X, y = some_rows()
+    X, y = rows_of_several_shapes()
     np.testing.assert_array_equal(copy.fit(X, y).predict(X), model.fit(X, y).predict(X))
     assert rank(clone(model).set_params(activation=3).fit(X, y).activation_.coefficients) == 3
 
 
 def test_a_constant_target_is_predicted_everywhere():
-    X, _ = some_rows()
+    X, _ = rows_of_several_shapes()
     np.testing.assert_allclose(regressor(2).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
 
 
@@ -285,14 +278,14 @@ def test_constant_columns_predict_the_mean():
 
 
 def test_a_fit_in_single_precision_is_near_that_in_double_precision():
-    X, y = some_rows()
+    X, y = rows_of_several_shapes()
     single, double = (regressor(2, alpha=1e-3).fit(X.astype(dtype), y) for dtype in (np.float32, np.float64))
     assert single.predict(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=0.05 * y.std())
 
 
 def test_the_deviation_of_one_shape_covers_its_own_residuals():
-    X, y = some_rows(2000)
+    X, y = rows_of_several_shapes(2000)
     surprise = {}
     for activation in (1, "per_component"):
         model = regressor(activation, 30, alpha=1e-6).fit(X[:1000], y[:1000])
@@ -330,5 +323,5 @@ def test_the_deviation_of_one_shape_covers_its_own_residuals():
 def test_what_does_not_fit_is_refused_before_any_work(arguments, message):
     model = regressor("shared").set_params(**arguments)
     with pytest.raises(InvalidParameterError, match=message):
-        model.fit(*some_rows())
+        model.fit(*rows_of_several_shapes())
     assert not hasattr(model, "model_")

@@ -375,6 +375,7 @@ def test_an_error_about_a_file_can_be_sent_between_processes():
     assert str(error) == "a.rflaf cannot be read as a model: it is empty"
 
 
+@pytest.mark.slow
 def test_mutated_files_end_in_an_error_or_a_model():
     tally = fuzz_model_files.run(600, seed=3)
     assert tally["failures"] == []

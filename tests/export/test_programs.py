@@ -177,6 +177,7 @@ def test_onnx_answers_as_python(fitted, many, name, dtype):
         assert_same_labels(found[0], estimator, many)
 
 
+@pytest.mark.slow
 @needs_gcc
 @each_dtype
 @each_name

@@ -356,6 +356,7 @@ def test_exact_predictions_equal_the_reference_bit_for_bit(dtype, n_rows, width,
     np.testing.assert_array_equal(model.decision(X), z.T @ model.v + model.intercept)
 
 
+@pytest.mark.slow
 @each_dtype
 def test_the_order_of_the_rows_in_memory_does_not_matter(dtype):
     model, X = some_model(), some_inputs().astype(dtype)

@@ -448,6 +448,7 @@ def test_prediction_of_rows_with_zeros_is_exact(dtype, n_features, n_components,
     np.testing.assert_array_equal(predict(*model, X), predict_reference(*model, X))
 
 
+@pytest.mark.slow
 @quick
 @given(dtypes, st.integers(1, 40), st.integers(2, 60), zero_patterns, seeds)
 def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_features, n_rows, share, seed):

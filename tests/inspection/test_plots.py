@@ -113,6 +113,7 @@ def test_the_picture_has_ink_where_the_curve_runs(shared, table):
     assert np.any(np.abs(pixels - blue).sum(axis=2) < 30, axis=0).mean() > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung", ["bent", "convex", "shared"])
 def test_a_bank_is_ranked_by_the_spread_of_its_contributions(rung, request, table):
     model = request.getfixturevalue(rung)

@@ -137,6 +137,7 @@ def test_whatever_is_not_markup_is_escaped():
     assert join([None, Markup("<b>"), ["<"]]) == "<b>&lt;"
 
 
+@pytest.mark.slow
 def test_the_scores_are_those_of_scikit_learn(findings, table, regressor, classifier):
     X, y = table
     by_name = {score.name: score.value for score in findings.ours.scores}
@@ -189,6 +190,7 @@ def test_a_multi_output_regression_and_a_margin_classifier_and_a_bare_model_are_
     assert "without the estimator" in bare
 
 
+@pytest.mark.slow
 def test_other_rungs_say_what_they_are(table, plan):
     X, y = table[0].to_numpy(), table[1]
     convex = RFLAFRegressor(6, sampling=GreedySelection(40), random_state=0, **CONVEX).fit(X, y)
@@ -420,6 +422,7 @@ def visit(browser, pages):
         page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bent", "classes", "pipeline"])
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
 def test_a_page_shows_its_charts_without_error_network_or_sideways_scroll(visit, pages, name, width, scheme):

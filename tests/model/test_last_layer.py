@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import noisy_bounded_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
@@ -45,16 +46,9 @@ def some_layer(
     return LastLayer(sums(Z, Y, weight), ridge, rng.uniform(1, 2, n_outputs), **others), Z, Y
 
 
-def some_rows(n_rows: int = 300, n_outputs: int = 1, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-2, 2, (n_rows, 3))
-    targets = [np.sin(1.5 * X[:, 0]) + X[:, 1] ** 2 / 2, X[:, 1] * X[:, 2], np.abs(X[:, 0])]
-    return X, np.column_stack(targets)[:, :n_outputs] + 0.3 * rng.standard_normal((n_rows, n_outputs))
-
-
 def some_model(bent: bool, shared: bool, n_outputs: int, width: int = 12, ridge: float = 1e-3, intercept: bool = True):
     """A model whose output weights are the ridge on its own features, with its last layer; and its rows."""
-    X, Y = some_rows(n_outputs=n_outputs)
+    X, Y = noisy_bounded_rows(n_outputs=n_outputs)
     rng = np.random.default_rng(1)
     directions = Directions(
         rng.standard_normal((3, width)) / 2, rng.standard_normal(width), rng.uniform(0.5, 2, width), width
@@ -248,7 +242,7 @@ def test_components_that_repeat_others_are_not_kept():
     """Without a ridge a copy adds nothing, and fewer components remain than were asked for."""
     rng = np.random.default_rng(0)
     W = np.repeat(rng.standard_normal((3, 4)), 2, axis=1)
-    X, Y = some_rows()
+    X, Y = noisy_bounded_rows()
     a = np.repeat(rng.standard_normal((4, 8)), 2, axis=0)
     directions, activation = Directions(W, np.zeros(8), np.ones(8), 8), Activation(BSplineBasis(8), a)
     model = RandomFeatureModel(directions, activation, np.zeros((8, 1)), np.zeros(1))
@@ -401,7 +395,7 @@ def test_a_model_that_never_moves_has_no_important_column():
 
 @pytest.fixture(scope="module", params=["refined", "convex", "paper"])
 def fitted(request):
-    X, Y = some_rows(600)
+    X, Y = noisy_bounded_rows(600)
     make = {"refined": RFLAFRegressor, "convex": RFLAFRegressor.convex, "paper": RFLAFRegressor.paper}[request.param]
     others = {"alpha": 1e-4} if request.param == "refined" else {"pool_size": 200}
     return make(20, random_state=0, **others).fit(X, Y[:, 0]), X, Y[:, 0]
@@ -417,7 +411,7 @@ def test_predictions_come_with_deviations_of_the_same_shape(fitted):
 
 @pytest.mark.parametrize("make", [RFLAFRegressor, RFLAFRegressor.convex])
 def test_several_outputs_have_a_deviation_each(make):
-    X, Y = some_rows(600, 2)
+    X, Y = noisy_bounded_rows(600, 2)
     Y[:, 1] += np.random.default_rng(7).standard_normal(600)
     model = make(20, random_state=0).fit(X, Y)
     mean, deviation = model.predict(X[:50], return_std=True)
@@ -460,11 +454,12 @@ def test_an_estimator_refuses_a_width_out_of_range(fitted, n_components):
         fitted[0].prune(n_components)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [RFLAFRegressor, RFLAFRegressor.convex], ids=["refined", "convex"])
 def test_nine_of_ten_new_observations_are_in_their_interval(make):
     coverage = []
     for seed in range(3):
-        X, Y = some_rows(3600, seed=seed)
+        X, Y = noisy_bounded_rows(3600, seed=seed)
         model = make(30, random_state=seed).fit(X[:600], Y[:600, 0])
         mean, deviation = model.predict(X[600:], return_std=True)
         coverage.append(np.mean(np.abs(Y[600:, 0] - mean) <= QUANTILE * deviation))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from data import linear_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
@@ -19,14 +20,6 @@ RIDGES = np.array([1e-6, 1e-3, 0.1, 3.0])
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
 each_ridge = pytest.mark.parametrize("ridge", RIDGES)
 seeds = st.integers(0, 2**32 - 1)
-
-
-def some_rows(n_rows: int = 40, n_components: int = 6, n_outputs: int = 2, seed: int = 0):
-    """Features (n_rows, n_components) of unlike size and mean, targets (n_rows, n_outputs)."""
-    rng = np.random.default_rng(seed)
-    Z = rng.standard_normal((n_rows, n_components)) * rng.uniform(0.3, 3, n_components) + rng.normal(size=n_components)
-    y = Z @ rng.standard_normal((n_components, n_outputs)) + rng.standard_normal((n_rows, n_outputs)) + 2
-    return Z, y
 
 
 def equations_of(Z, y, weight=None, dtype=np.float64) -> NormalEquations:
@@ -77,7 +70,7 @@ def assert_same_equations(one: NormalEquations, other: NormalEquations, rtol: fl
 def partitions(draw):
     """Rows with or without weights, and a way to cut and shuffle them."""
     n_rows, seed = draw(st.integers(2, 40)), draw(seeds)
-    Z, y = some_rows(n_rows, draw(st.integers(1, 5)), draw(st.integers(1, 3)), seed)
+    Z, y = linear_rows(n_rows, draw(st.integers(1, 5)), draw(st.integers(1, 3)), seed)
     rng = np.random.default_rng(seed)
     weight = draw(st.sampled_from([None, rng.uniform(0.1, 2, n_rows), rng.integers(0, 4, n_rows).astype(float)]))
     cuts = sorted(draw(st.sets(st.integers(1, n_rows - 1), max_size=6)))
@@ -104,13 +97,13 @@ def test_any_row_partition_gives_the_same_equations(case):
 @settings(max_examples=30)
 @given(seeds)
 def test_addition_is_associative_and_commutes(seed):
-    a, b, c = (equations_of(*some_rows(n, 4, 1, seed + n)) for n in (3, 8, 20))
+    a, b, c = (equations_of(*linear_rows(n, 4, 1, seed + n)) for n in (3, 8, 20))
     assert_same_equations((a + b) + c, a + (b + c))
     np.testing.assert_array_equal((a + b).moments, (b + a).moments)
 
 
 def test_addition_leaves_its_terms_alone():
-    a, b = (equations_of(*some_rows(seed=seed)) for seed in (0, 1))
+    a, b = (equations_of(*linear_rows(seed=seed)) for seed in (0, 1))
     before = a.moments.copy(), b.moments.copy()
     a + b
     np.testing.assert_array_equal(a.moments, before[0])
@@ -118,7 +111,7 @@ def test_addition_leaves_its_terms_alone():
 
 
 def test_counts_come_from_the_rows():
-    Z, y = some_rows(5, 3, 2)
+    Z, y = linear_rows(5, 3, 2)
     equations = equations_of(Z, y, np.array([0.0, 1.0, 2.0, 0.0, 3.0]))
     assert (equations.n_components, equations.n_outputs, equations.n_rows) == (3, 2, 3)
     assert equations.weight == pytest.approx(6)
@@ -129,7 +122,7 @@ def test_counts_come_from_the_rows():
 
 
 def test_the_mean_square_is_that_of_all_features():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     assert equations_of(Z, y).mean_square == pytest.approx(np.mean(Z**2), rel=1e-13)
 
 
@@ -142,7 +135,7 @@ def test_the_mean_square_is_that_of_all_features():
     st.sampled_from([None, "real", "whole"]), seeds,
 )  # fmt: skip
 def test_the_solution_is_that_of_scikit_learn(n_rows, n_components, n_outputs, log_ridge, intercept, kind, seed):
-    Z, y = some_rows(n_rows, n_components, n_outputs, seed)
+    Z, y = linear_rows(n_rows, n_components, n_outputs, seed)
     rng, ridge = np.random.default_rng(seed), 10.0**log_ridge
     weights = {"real": rng.uniform(0.1, 3, n_rows), "whole": 1.0 + rng.integers(0, 3, n_rows)}
     weight = weights.get(kind)
@@ -158,7 +151,7 @@ def test_the_solution_is_that_of_scikit_learn(n_rows, n_components, n_outputs, l
 @each_ridge
 @pytest.mark.parametrize("weighted", [False, True])
 def test_coefficients_and_intercept_are_those_of_scikit_learn(intercept, ridge, weighted):
-    Z, y = some_rows(60, 8, 3)
+    Z, y = linear_rows(60, 8, 3)
     weight = np.random.default_rng(1).uniform(0.2, 2, 60) if weighted else None
     solution = equations_of(Z, y, weight).system(intercept).solve(ridge)
     expected = scikit_ridge(Z, y, ridge, intercept, weight)
@@ -170,7 +163,7 @@ def test_coefficients_and_intercept_are_those_of_scikit_learn(intercept, ridge, 
 @each_intercept
 @each_ridge
 def test_the_objective_is_the_mean_squared_residual_plus_the_penalty(intercept, ridge):
-    Z, y = some_rows()
+    Z, y = linear_rows()
     weight = np.random.default_rng(1).uniform(0.2, 2, Z.shape[0])
     solution = equations_of(Z, y, weight).system(intercept).solve(ridge)
     residual = np.average((y - predictions(solution, Z)) ** 2, axis=0, weights=weight)
@@ -180,7 +173,7 @@ def test_the_objective_is_the_mean_squared_residual_plus_the_penalty(intercept, 
 
 @each_intercept
 def test_the_unpenalised_limit_is_least_squares(intercept):
-    Z, y = some_rows()
+    Z, y = linear_rows()
     fit = least_squares_fit(Z, y, intercept)
     system = equations_of(Z, y).system(intercept)
     np.testing.assert_allclose(predictions(system.solve(0.0), Z), fit, rtol=1e-11, atol=1e-11)
@@ -190,7 +183,7 @@ def test_the_unpenalised_limit_is_least_squares(intercept):
 
 
 def test_a_large_ridge_leaves_the_mean():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     solution = equations_of(Z, y).system().solve(1e12)
     np.testing.assert_allclose(predictions(solution, Z), np.broadcast_to(y.mean(axis=0), y.shape), rtol=1e-9)
 
@@ -198,7 +191,7 @@ def test_a_large_ridge_leaves_the_mean():
 @settings(max_examples=40)
 @given(st.integers(3, 15), st.booleans(), seeds)
 def test_integer_weights_equal_repeated_rows(n_rows, intercept, seed):
-    Z, y = some_rows(n_rows, 3, 2, seed)
+    Z, y = linear_rows(n_rows, 3, 2, seed)
     copies = np.random.default_rng(seed).integers(0, 4, n_rows)
     copies[:2] = 2
     weighted = equations_of(Z, y, copies.astype(float)).system(intercept)
@@ -217,7 +210,7 @@ def test_integer_weights_equal_repeated_rows(n_rows, intercept, seed):
 
 
 def test_a_row_of_weight_zero_is_no_row():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     weight = np.ones(Z.shape[0])
     weight[7] = 0
     kept = weight > 0
@@ -232,7 +225,7 @@ def test_a_row_of_weight_zero_is_no_row():
 @settings(max_examples=40)
 @given(st.integers(1, 6), seeds)
 def test_taking_and_scaling_equal_the_equations_of_that_design(n_taken, seed):
-    Z, y = some_rows(12, 6, 2, seed)
+    Z, y = linear_rows(12, 6, 2, seed)
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0.5, 2, 12)
     components, importance = rng.permutation(6)[:n_taken], rng.uniform(-2, 2, n_taken)
@@ -245,7 +238,7 @@ def test_taking_and_scaling_equal_the_equations_of_that_design(n_taken, seed):
 @each_ridge
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
 def test_equations_answered_by_weights_have_them_for_their_solution(ridge, intercept, weighted):
-    Z, y = some_rows()
+    Z, y = linear_rows()
     rng = np.random.default_rng(1)
     before = equations_of(Z, y, rng.uniform(0.1, 2, len(Z)) if weighted else None)
     v = rng.standard_normal((Z.shape[1], y.shape[1]))
@@ -260,14 +253,14 @@ def test_equations_answered_by_weights_have_them_for_their_solution(ridge, inter
 
 
 def test_targets_that_are_solved_already_stay():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     equations = equations_of(Z, y)
     same = equations.answered_by(equations.system().solve(0.1).v, 0.1)
     assert_same_equations(same, equations, 1e-9)
 
 
 def test_a_component_taken_twice_is_a_duplicated_feature():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     assert_same_equations(equations_of(Z, y).take(np.array([2, 2, 0])), equations_of(Z[:, [2, 2, 0]], y))
 
 
@@ -289,7 +282,7 @@ def refits_without_each_row(Z, y, ridge, intercept, weight=None):
 
 @each_intercept
 def test_leave_one_out_equals_refitting_without_the_row(intercept):
-    Z, y = some_rows(25, 4, 2)
+    Z, y = linear_rows(25, 4, 2)
     system = equations_of(Z, y).system(intercept)
     refits = [refits_without_each_row(Z, y, ridge, intercept) for ridge in RIDGES]
     for ridge, expected in zip(RIDGES, refits, strict=True):
@@ -300,7 +293,7 @@ def test_leave_one_out_equals_refitting_without_the_row(intercept):
 
 @each_intercept
 def test_leave_one_out_with_real_weights_leaves_the_whole_row_out(intercept):
-    Z, y = some_rows(25, 4, 2)
+    Z, y = linear_rows(25, 4, 2)
     weight = np.random.default_rng(3).uniform(0.2, 1.8, 25)
     spectrum = equations_of(Z, y, weight).system(intercept).spectrum
     errors = [weight @ (refits_without_each_row(Z, y, r, intercept, weight) ** 2).sum(axis=1) for r in RIDGES]
@@ -308,14 +301,14 @@ def test_leave_one_out_with_real_weights_leaves_the_whole_row_out(intercept):
 
 
 def test_leave_one_out_is_a_sum_over_rows():
-    Z, y = some_rows()
+    Z, y = linear_rows()
     spectrum = equations_of(Z, y).system().spectrum
     parts = sum(spectrum.leave_one_out(RIDGES, Z[rows].T, y[rows]) for rows in (slice(0, 13), slice(13, None)))
     np.testing.assert_allclose(parts, spectrum.leave_one_out(RIDGES, Z.T, y), rtol=1e-12)
 
 
 def test_a_row_that_fits_itself_does_not_make_leave_one_out_infinite():
-    Z, y = some_rows(12, 3, 1)
+    Z, y = linear_rows(12, 3, 1)
     Z[:, 2] = np.eye(12)[0]
     errors = equations_of(Z, y).system().spectrum.leave_one_out(np.array([0.0, 1e-300]), Z.T, y)
     assert np.all(np.isfinite(errors))
@@ -323,7 +316,7 @@ def test_a_row_that_fits_itself_does_not_make_leave_one_out_infinite():
 
 @each_intercept
 def test_cross_validation_and_degrees_of_freedom_are_those_of_the_hat_matrix(intercept):
-    Z, y = some_rows(30, 5, 2)
+    Z, y = linear_rows(30, 5, 2)
     n = Z.shape[0]
     system = equations_of(Z, y).system(intercept)
     hats = [hat_matrix(Z, ridge, intercept) for ridge in RIDGES]
@@ -339,14 +332,14 @@ def test_cross_validation_and_degrees_of_freedom_are_those_of_the_hat_matrix(int
 
 
 def test_cross_validation_is_infinite_where_the_rows_are_spent():
-    Z, y = some_rows(10, 12, 1)
+    Z, y = linear_rows(10, 12, 1)
     spectrum = equations_of(Z, y).system().spectrum
     assert np.isinf(spectrum.gcv(np.array([1e-12]))[0])
     assert np.isfinite(spectrum.gcv(np.array([10.0]))[0])
 
 
 def test_the_best_ridge_is_the_lowest_of_its_grid():
-    Z, y = some_rows(60, 20, 1, seed=4)
+    Z, y = linear_rows(60, 20, 1, seed=4)
     spectrum = equations_of(Z, y).system().spectrum
     ridges = spectrum.system.ridges()
     assert ridges[0] == pytest.approx(0.02 / 60 * spectrum.system.scale)
@@ -355,7 +348,7 @@ def test_the_best_ridge_is_the_lowest_of_its_grid():
 
 
 def test_the_best_ridge_is_the_largest_where_none_is_finite():
-    Z, y = some_rows(2, 2, 1)
+    Z, y = linear_rows(2, 2, 1)
     spectrum = equations_of(Z, y).system().spectrum
     assert np.all(np.isinf(spectrum.gcv(spectrum.system.ridges()[:3])))
     single = equations_of(Z[:1], y[:1]).system().spectrum
@@ -365,7 +358,7 @@ def test_the_best_ridge_is_the_largest_where_none_is_finite():
 @settings(max_examples=40)
 @given(st.integers(2, 30), st.integers(1, 8), st.floats(-4, 1), st.booleans(), seeds)
 def test_eigenvalues_and_cholesky_agree(n_rows, n_components, log_ridge, intercept, seed):
-    Z, y = some_rows(n_rows, n_components, 2, seed)
+    Z, y = linear_rows(n_rows, n_components, 2, seed)
     system, ridge = equations_of(Z, y).system(intercept), 10.0**log_ridge
     spectrum, solution = system.spectrum, system.solve(ridge)
     np.testing.assert_allclose(
@@ -378,7 +371,7 @@ def test_eigenvalues_and_cholesky_agree(n_rows, n_components, log_ridge, interce
 
 @each_ridge
 def test_a_factor_solves_and_inverts(ridge):
-    system = equations_of(*some_rows()).system()
+    system = equations_of(*linear_rows()).system()
     factor = system.factor(ridge)
     A = system.G + ridge * np.eye(6)
     right = np.random.default_rng(0).standard_normal((6, 3))
@@ -553,7 +546,7 @@ def test_roundings_do_not_lead_a_walk_downhill_astray(seed):
 
 @each_intercept
 def test_moments_in_the_order_of_columns_make_the_same_system(intercept):
-    equations = equations_of(*some_rows())
+    equations = equations_of(*linear_rows())
     turned = replace(equations, moments=np.asfortranarray(equations.moments))
     np.testing.assert_allclose(turned.system(intercept).G, equations.system(intercept).G, rtol=1e-12)
 
@@ -564,7 +557,7 @@ def test_moments_in_the_order_of_columns_make_the_same_system(intercept):
 @settings(max_examples=60)
 @given(st.integers(2, 12), st.integers(0, 20), st.integers(1, 3), st.booleans(), st.floats(-6, 1), seeds)
 def test_the_eigenvectors_that_few_rows_reach_are_enough(n_rows, more, n_outputs, intercept, log_ridge, seed):
-    Z, y = some_rows(n_rows, n_rows + 1 + more, n_outputs, seed)
+    Z, y = linear_rows(n_rows, n_rows + 1 + more, n_outputs, seed)
     system, ridges = equations_of(Z, y).system(intercept), np.array([10.0**log_ridge])
     spectrum, solution = system.spectrum, system.solve(float(ridges[0]))
     assert spectrum.values.size <= n_rows
@@ -619,7 +612,7 @@ def test_factors_are_made_in_several_threads_at_once():
 @settings(max_examples=40)
 @given(st.integers(1, 12), st.integers(1, 3), st.sampled_from([1e-3, 0.1, 3.0]), st.booleans(), seeds)
 def test_solutions_by_single_precision_are_those_of_double(n_components, n_outputs, share, intercept, seed):
-    Z, y = some_rows(60, n_components, n_outputs, seed)
+    Z, y = linear_rows(60, n_components, n_outputs, seed)
     system = equations_of(Z, y).system(intercept)
     ridge = share * system.scale
     v, expected = system.in_single_precision.solve(ridge), system.solve(ridge).v
@@ -630,12 +623,12 @@ def test_solutions_by_single_precision_are_those_of_double(n_components, n_outpu
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-12])
 def test_a_ridge_too_small_for_single_precision_has_no_solution_there(ridge):
-    Z, y = some_rows(50, 4)
+    Z, y = linear_rows(50, 4)
     system = equations_of(np.hstack([Z, Z]), y).system(True)
     assert system.in_single_precision.solve(ridge) is None
 
 
 def test_features_that_are_zero_have_no_weight_in_single_precision_either():
-    Z, y = some_rows(50, 4)
+    Z, y = linear_rows(50, 4)
     system = equations_of(np.hstack([Z, np.zeros((50, 2))]), y).system(True)
     np.testing.assert_array_equal(system.in_single_precision.solve(0.1)[4:], 0)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -190,6 +188,7 @@ class Ending:
         monkeypatch.setattr(Journal, "write", write)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_records", [1, 2, 6])
 @pytest.mark.parametrize("name", FITS)
@@ -333,6 +332,7 @@ np.save(out, model.predict(path))
 """
 
 
+@pytest.mark.slow
 def test_a_fit_from_files_that_was_killed_goes_on_in_another_process(tmp_path):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "y": Y}), tmp_path / "rows.parquet", row_group_size=100)
@@ -347,7 +347,7 @@ def test_a_fit_from_files_that_was_killed_goes_on_in_another_process(tmp_path):
         while time.monotonic() < deadline and not (file.exists() and len(Journal(file)) >= 2):
             time.sleep(0.05)
     finally:
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         process.wait()
     assert len(Journal(file)) >= 2
     subprocess.run(command(file, tmp_path / "1.npy", "quick"), check=True)

@@ -105,6 +105,7 @@ def in_memory(rows):
 # Any partition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_parts", PARTITIONS)
 @pytest.mark.parametrize("name", list(REGRESSORS))
 def test_any_partition_gives_the_model_of_the_rows_in_memory(name, n_parts, rows, in_memory, here):
@@ -163,6 +164,7 @@ def test_several_targets_are_fitted_at_once(rows, here):
     assert_allclose(lazy, one.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_frames_are_fitted_with_the_names_of_their_columns(rows, in_memory, here):
     X, y, _, weight = rows
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=weight), npartitions=7)
@@ -258,6 +260,7 @@ def test_passes_are_shown_and_recorded(rows, in_memory, here, tmp_path, capsys):
     assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_processes_of_their_own_will_do(rows, in_memory):
     X, y, _, _ = rows
     spawn = multiprocessing.get_context("spawn")
@@ -459,6 +462,7 @@ def test_targets_and_weights_that_cannot_be_used_are_refused(rows, here):
 # A cluster of processes
 
 
+@pytest.mark.slow
 def test_workers_sum_where_the_rows_live(rows, in_memory, client):
     X, y, labels, _ = rows
     lazy, targets = (cut(values, 7).persist() for values in (X, y))
@@ -502,6 +506,7 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
     assert_allclose(streamed, here.predict(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
     X, y, _, _ = rows
 

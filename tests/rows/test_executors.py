@@ -300,6 +300,7 @@ def test_many_threads_may_hold_blas_in_any_order():
 # Inside joblib
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 @pytest.mark.usefixtures("two_blas_threads")
 def test_executors_work_inside_joblib(backend):

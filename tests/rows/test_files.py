@@ -159,6 +159,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_fit_from_files_is_that_from_memory(name, folder):
     model = MODELS[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import columns_with_zeros
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,19 +16,9 @@ seeds = st.integers(0, 2**32 - 1)
 n_folds_each = st.sampled_from([2, 3, 5, 10])
 
 
-def some_rows(n_rows: int, n_features: int, seed: int, zeros: float = 0.3) -> np.ndarray:
-    """Numbers of unlike size, some of them whole, some of them zero."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, n_features)) * 10.0 ** rng.integers(-3, 4, n_features)
-    whole = rng.random(n_features) < 0.3
-    X[:, whole] = np.round(X[:, whole])
-    X[rng.random(X.shape) < zeros] = 0
-    return X
-
-
 @st.composite
 def tables(draw):
-    return some_rows(draw(st.integers(1, 60)), draw(st.integers(1, 8)), draw(seeds))
+    return columns_with_zeros(draw(st.integers(1, 60)), draw(st.integers(1, 8)), draw(seeds))
 
 
 def unevenness(folds, n_folds: int = 5) -> float:
@@ -106,7 +97,7 @@ def test_whole_numbers_are_in_the_folds_of_the_same_reals():
 
 
 def test_zero_has_no_sign():
-    X = some_rows(60, 4, 0)
+    X = columns_with_zeros(60, 4, 0)
     signed = np.where(X == 0, -0.0, X)
     assert np.signbit(signed[X == 0]).all()
     np.testing.assert_array_equal(folds_of(signed, 5), folds_of(X, 5))
@@ -127,7 +118,7 @@ def test_rows_of_zeros_have_a_fold():
 
 
 def test_the_input_is_left_alone():
-    X = some_rows(20, 3, 0)
+    X = columns_with_zeros(20, 3, 0)
     sparse, before = sp.csr_array(X), X.copy()
     folds_of(X, 5), folds_of(sparse, 5)
     np.testing.assert_array_equal(X, before)

@@ -10,6 +10,7 @@ from operator import iadd
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import weighted_columns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,15 +20,6 @@ from rflaf.rows.moments import ColumnMoments, ColumnRange, TableMoments, measure
 
 quick = settings(max_examples=60)
 seeds = st.integers(0, 2**32 - 1)
-
-
-def some_rows(n_rows: int, seed: int, n_columns: int = 3) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of different size, and weights of which some are zero."""
-    rng = np.random.default_rng(seed)
-    rows = rng.standard_normal((n_rows, n_columns)) * 10.0 ** np.arange(-2, n_columns - 2) + rng.standard_normal(
-        n_columns
-    )
-    return rows, np.maximum(rng.uniform(-0.5, 2, n_rows), 0)
 
 
 def assert_same(found: ColumnMoments, expected: ColumnMoments, rtol: float = 1e-11) -> None:
@@ -45,7 +37,7 @@ def assert_same(found: ColumnMoments, expected: ColumnMoments, rtol: float = 1e-
 @quick
 @given(st.integers(1, 50), seeds)
 def test_without_weights_they_are_mean_and_standard_deviation(n_rows, seed):
-    rows, _ = some_rows(n_rows, seed)
+    rows, _ = weighted_columns(n_rows, seed)
     moments = ColumnMoments.from_rows(rows, None)
     assert moments.weight == n_rows
     np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=0, atol=1e-12)
@@ -63,7 +55,7 @@ def test_moments_of_a_small_table_are_exact():
 @quick
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20).filter(any), seeds)
 def test_whole_weights_equal_repeated_rows(counts, seed):
-    rows, _ = some_rows(len(counts), seed)
+    rows, _ = weighted_columns(len(counts), seed)
     weighted = ColumnMoments.from_rows(rows, np.array(counts, float))
     assert_same(weighted, ColumnMoments.from_rows(np.repeat(rows, counts, axis=0), None))
 
@@ -83,7 +75,7 @@ def test_sums_run_in_double_precision(dtype):
 @quick
 @given(st.integers(1, 60), st.lists(st.integers(0, 60), max_size=6), st.booleans(), seeds)
 def test_any_cut_of_the_rows_merges_to_the_whole(n_rows, cuts, weighted, seed):
-    rows, weight = some_rows(n_rows, seed)
+    rows, weight = weighted_columns(n_rows, seed)
     weight = weight + 1e-3 if weighted else None
     whole = ColumnMoments.from_rows(rows, weight)
     ends = [0, *sorted(min(cut, n_rows) for cut in cuts), n_rows]
@@ -94,7 +86,7 @@ def test_any_cut_of_the_rows_merges_to_the_whole(n_rows, cuts, weighted, seed):
 @quick
 @given(st.integers(1, 20), st.integers(1, 20), seeds)
 def test_merging_does_not_depend_on_the_order(n_first, n_second, seed):
-    rows, _ = some_rows(n_first + n_second, seed)
+    rows, _ = weighted_columns(n_first + n_second, seed)
     one, other = ColumnMoments.from_rows(rows[:n_first], None), ColumnMoments.from_rows(rows[n_first:], None)
     turned = deepcopy(other)
     turned += one
@@ -104,7 +96,7 @@ def test_merging_does_not_depend_on_the_order(n_first, n_second, seed):
 
 @pytest.mark.parametrize("n_empty", [0, 4])
 def test_a_block_without_weight_changes_nothing_on_either_side(n_empty):
-    rows, weight = some_rows(9, 0)
+    rows, weight = weighted_columns(9, 0)
     whole = ColumnMoments.from_rows(rows, weight)
     nothing = ColumnMoments.from_rows(np.full((n_empty, 3), 1e6), np.zeros(n_empty))
     for first, second in ((whole, nothing), (nothing, whole), (nothing, nothing)):
@@ -165,7 +157,7 @@ def test_a_column_that_varies_a_little_is_not_constant():
 @quick
 @given(st.integers(1, 40), st.floats(0, 1), st.booleans(), seeds)
 def test_sparse_rows_have_the_moments_of_dense_rows(n_rows, share, weighted, seed):
-    rows, weight = some_rows(n_rows, seed)
+    rows, weight = weighted_columns(n_rows, seed)
     rows[np.random.default_rng(seed).random(rows.shape) < share] = 0
     weight = weight + 1e-3 if weighted else None
     dense, sparse = ColumnMoments.from_rows(rows, weight), ColumnMoments.from_rows(sp.csr_array(rows), weight)
@@ -383,7 +375,7 @@ def test_a_column_constant_to_rounding_has_scale_zero_though_it_has_two_values(m
 @pytest.mark.parametrize("n_workers", [1, 3])
 @pytest.mark.parametrize("block_rows", [7, 64, 1000])
 def test_measuring_in_blocks_equals_measuring_at_once(make, n_workers, block_rows):
-    rows, weight = some_rows(200, 5)
+    rows, weight = weighted_columns(200, 5)
     weight[:14] = 0  # the first blocks carry nothing
     y = rows @ np.array([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0]])
     with ThreadExecutor(n_workers) as executor:

@@ -116,6 +116,7 @@ def test_a_text_is_a_number_where_python_says_so(values):
             assert number == float(text)
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.from_regex(r"\A(19|20)[0-9]{2}-[01][0-9]-[0-3][0-9]( [0-2][0-9]:[0-5][0-9])?\Z"), max_size=6))
 def test_a_text_is_a_date_where_python_says_so(values):
     found = cells.dates_among(pa.array(values, pa.string())).to_pylist()

@@ -253,6 +253,7 @@ def test_a_record_survives_json(tiny_records):
     assert {"rflaf", "numpy", "python", "processors"} <= set(records[0].environment)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_records(tiny_records, tiny, tmp_path):
     records, _ = tiny_records
     seen = []
@@ -307,6 +308,7 @@ def test_lines_that_are_no_records_are_dropped(tmp_path):
     assert runner.read_records(path) == (records, "")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_leaves_its_records(made_up_data, tiny, tmp_path):
     def kill(done, total, line):
         if done == 2:
@@ -321,6 +323,7 @@ def test_a_worker_that_dies_leaves_its_records(made_up_data, tiny, tmp_path):
     assert complaint == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the workers")
 def test_a_run_that_is_killed_leaves_its_records_and_no_processes(made_up_data, tmp_path):
     path = tmp_path / "records.jsonl"

@@ -163,6 +163,7 @@ def test_a_learned_kernel_has_features_of_mean_square_one():
     assert np.mean(kernel.Z**2) == pytest.approx(1.0, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(theory_study, "spectra", lambda: spectra(2000)[2:4])
     monkeypatch.setattr(theory_study, "load", small_teacher)

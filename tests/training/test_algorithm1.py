@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import sine_rows
 from settings import PAPER, limited
 from sklearn.linear_model import Ridge
 
@@ -31,13 +32,6 @@ REFINED = FitSpec(n_components=8, refined=True, per_component=True)
 each_sampling = pytest.mark.parametrize("spec", [PLAIN, LEVERAGE], ids=["plain", "leverage"])
 each_model = pytest.mark.parametrize("spec", [PLAIN, LEVERAGE, REFINED], ids=["plain", "leverage", "refined"])
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
-
-
-def some_rows(n_rows: int = 700, n_outputs: int = 1, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, 3))
-    y = np.sin(2 * X @ rng.standard_normal((3, n_outputs))) + 0.1 * rng.standard_normal((n_rows, n_outputs)) + 0.5
-    return X, y
 
 
 def fit(X, y, spec: FitSpec = PLAIN, weight=None, n_workers: int = 1, seed: int = 0) -> FitResult:
@@ -106,6 +100,7 @@ def recover(shape: str, family: str, intercept: bool):
     return error, unavoidable, model.score(X_test, y_test)
 
 
+@pytest.mark.slow
 @each_intercept
 @pytest.mark.parametrize(
     ("shape", "family"),
@@ -163,7 +158,7 @@ def fixed_tanh() -> FixedActivation:
 @each_intercept
 @each_sampling
 def test_a_basis_of_one_function_reduces_to_a_fixed_activation_ridge(spec, intercept):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     basis = fixed_tanh()
     result = fit(X, y, replace(spec, basis=basis, intercept=intercept))
     directions = result.model.directions
@@ -180,7 +175,7 @@ def test_a_basis_of_one_function_reduces_to_a_fixed_activation_ridge(spec, inter
 @each_sampling
 @pytest.mark.parametrize("weighted", [False, True])
 def test_output_weights_are_the_ridge_on_the_features(spec, intercept, weighted):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     weight = np.random.default_rng(5).uniform(0.2, 2, len(X)) if weighted else None
     result = fit(X, y, replace(spec, intercept=intercept), weight)
     Z, total = result.model.features(X), len(X) if weight is None else weight.sum()
@@ -192,7 +187,7 @@ def test_output_weights_are_the_ridge_on_the_features(spec, intercept, weighted)
 
 @each_sampling
 def test_alpha_is_kept_where_given_and_found_where_not(spec):
-    X, y = some_rows()
+    X, y = sine_rows()
     assert fit(X, y, spec).alpha == pytest.approx(spec.alpha, rel=1e-12)
     assert fit(X, y, replace(spec, alpha=None)).alpha > 0
     assert fit(X, y, replace(spec, alpha=0.0)).alpha == 0
@@ -200,7 +195,7 @@ def test_alpha_is_kept_where_given_and_found_where_not(spec):
 
 @each_intercept
 def test_an_alpha_that_is_chosen_has_the_lowest_leave_one_out_error(intercept):
-    X, y = some_rows(300)
+    X, y = sine_rows(300)
     result = fit(X, y, replace(PLAIN, alpha=None, intercept=intercept))
     Z, n = result.model.features(X), 300
 
@@ -224,7 +219,7 @@ def held_out_ridges(monkeypatch):
 @each_intercept
 @pytest.mark.usefixtures("held_out_ridges")
 def test_with_many_unknowns_alpha_has_the_lowest_error_on_rows_held_out_by_content(intercept):
-    X, y = some_rows(300)
+    X, y = sine_rows(300)
     result = fit(X, y, replace(PLAIN, alpha=None, intercept=intercept))
     Z, held_out = result.model.features(X), folds_of(X, 5) == 0
 
@@ -238,7 +233,7 @@ def test_with_many_unknowns_alpha_has_the_lowest_error_on_rows_held_out_by_conte
 
 @pytest.mark.usefixtures("held_out_ridges")
 def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
-    X, y = some_rows(200)
+    X, y = sine_rows(200)
     copies = np.random.default_rng(1).integers(1, 4, 200)
     spec = replace(PLAIN, alpha=None)
     one = fit(X, y, spec, weight=copies.astype(float))
@@ -251,7 +246,7 @@ def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
 @pytest.mark.usefixtures("held_out_ridges")
 def test_of_many_rows_a_sample_is_held_out(monkeypatch):
     monkeypatch.setattr(final_fit, "_JUDGED_ROWS", 50)
-    X, y = some_rows(400)
+    X, y = sine_rows(400)
     assert fit(X, y, replace(PLAIN, alpha=None)).alpha > 0
 
 
@@ -262,13 +257,13 @@ def test_rows_that_are_all_the_same_leave_none_to_hold_out():
 
 
 def test_a_bandwidth_that_is_chosen_gives_projections_unit_spread():
-    X, y = some_rows()
+    X, y = sine_rows()
     result = fit(X * [1, 10, 100], y, replace(PLAIN, bandwidth=None))
     assert np.median(np.std(X * [1, 10, 100] @ result.model.directions.W, axis=0)) == pytest.approx(1, rel=1e-9)
 
 
 def test_how_rare_an_indicator_is_does_not_change_the_directions():
-    X, y = some_rows()
+    X, y = sine_rows()
     weights = []
     for on in (np.arange(700) < 3, np.arange(700) % 2 == 0):
         X[:, 2] = np.where(on, 5.0, 1.0)
@@ -279,7 +274,7 @@ def test_how_rare_an_indicator_is_does_not_change_the_directions():
 
 
 def test_the_fit_explains_its_rows():
-    X, y = some_rows()
+    X, y = sine_rows()
     for spec in (PLAIN, LEVERAGE):
         model = fit(X, y, replace(spec, n_components=60, alpha=None)).model
         assert np.mean((y - model.decision(X)) ** 2) < 0.1 * np.var(y)
@@ -297,7 +292,7 @@ def least_memory(X, y, spec: FitSpec) -> int:
 @each_sampling
 @pytest.mark.parametrize("weighted", [False, True])
 def test_any_row_partition_gives_the_same_model(spec, weighted):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     weight = np.random.default_rng(5).uniform(0.2, 2, len(X)) if weighted else None
     least = least_memory(X, y, spec)
     models = [fit(X, y, replace(spec, memory=memory), weight).model for memory in (least, 2 * least, None)]
@@ -306,7 +301,7 @@ def test_any_row_partition_gives_the_same_model(spec, weighted):
 
 
 def test_a_memory_budget_that_is_too_small_says_what_is_needed():
-    X, y = some_rows()
+    X, y = sine_rows()
     least = least_memory(X, y, PLAIN)
     fit(X, y, replace(PLAIN, memory=least))
     with pytest.raises(MemoryBudgetError, match=rf"got {least - 1}\. Allow at least {least} bytes"):
@@ -316,7 +311,7 @@ def test_a_memory_budget_that_is_too_small_says_what_is_needed():
 @each_sampling
 @pytest.mark.parametrize("alpha", [None, 1e-3])
 def test_the_number_of_threads_does_not_change_a_bit(spec, alpha):
-    X, y = some_rows(2500, n_outputs=2)
+    X, y = sine_rows(2500, n_outputs=2)
     spec = replace(spec, alpha=alpha, bandwidth=None, leverage_rows=1000, memory=least_memory(X, y, spec))
     one = fit(X, y, spec, n_workers=1)
     for n_workers in (2, 3):
@@ -325,14 +320,14 @@ def test_the_number_of_threads_does_not_change_a_bit(spec, alpha):
 
 @pytest.mark.parametrize("n_rows", [LEAST_REFINED_ROWS - 1, 500, 4000])
 def test_the_number_of_threads_does_not_change_a_bit_of_a_refined_model(n_rows):
-    X, y = some_rows(n_rows, n_outputs=2)
+    X, y = sine_rows(n_rows, n_outputs=2)
     spec = replace(REFINED, memory=2 * least_memory(X, y, REFINED))
     assert_same_bits(fit(X, y, spec, n_workers=3), fit(X, y, spec, n_workers=1))
 
 
 @each_model
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(spec):
-    X, y = some_rows()
+    X, y = sine_rows()
     assert_same_bits(fit(X, y, spec, seed=3), fit(X, y, spec, seed=3))
     one, other = (fit(X, y, spec, seed=seed).model.decision(X) for seed in (3, 4))
     assert not np.array_equal(one, other)
@@ -341,7 +336,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(spec):
 @each_sampling
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sparse_rows_equal_dense_rows(spec, weighted):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     X[np.abs(X) < 0.5] = 0
     weight = np.random.default_rng(5).uniform(0.2, 2, len(X)) if weighted else None
     dense, sparse = fit(X, y, spec, weight).model, fit(sp.csr_array(X), y, spec, weight).model
@@ -351,7 +346,7 @@ def test_sparse_rows_equal_dense_rows(spec, weighted):
 
 @each_sampling
 def test_single_precision_is_near_double_precision(spec):
-    X, y = some_rows()
+    X, y = sine_rows()
     X = X.astype(np.float32)
     spec = replace(spec, search=Search(tol=1e-7, max_iter=500))
     single, double = fit(X, y, spec).model, fit(X.astype(np.float64), y, spec).model
@@ -361,7 +356,7 @@ def test_single_precision_is_near_double_precision(spec):
 
 
 def test_whole_weights_equal_repeated_rows():
-    X, y = some_rows(400)
+    X, y = sine_rows(400)
     copies = np.random.default_rng(5).integers(1, 4, 400)
     weighted = fit(X, y, PLAIN, copies.astype(float))
     repeated = fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0), PLAIN)
@@ -373,7 +368,7 @@ def test_whole_weights_equal_repeated_rows():
 
 
 def test_rows_of_weight_zero_are_no_rows():
-    X, y = some_rows(400)
+    X, y = sine_rows(400)
     weight = np.ones(400)
     weight[::3] = 0
     kept = weight > 0
@@ -383,21 +378,21 @@ def test_rows_of_weight_zero_are_no_rows():
 
 @each_sampling
 def test_the_unit_of_the_target_does_not_matter(spec):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     one, other = fit(X, y, spec).model, fit(X, 1e6 * y - 3e7, spec).model
     np.testing.assert_allclose(other.decision(X) / 1e6 + 30, one.decision(X), atol=1e-6)
 
 
 @each_sampling
 def test_the_units_of_the_columns_do_not_matter(spec):
-    X, y = some_rows()
+    X, y = sine_rows()
     moved = X * [1e-6, 1.0, 1e6] + [3.0, -100.0, 1e7]
     np.testing.assert_allclose(fit(moved, y, spec).model.decision(moved), fit(X, y, spec).model.decision(X), atol=1e-5)
 
 
 @pytest.mark.parametrize("constant", [7.0, 0.1])
 def test_a_constant_column_has_no_influence(constant):
-    X, y = some_rows(5000)
+    X, y = sine_rows(5000)
     X[:, 1] = constant
     model = fit(X, y).model
     moved = X.copy()
@@ -413,7 +408,7 @@ def test_a_constant_column_has_no_influence(constant):
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9])
 @pytest.mark.parametrize("alpha", [None, 1e-4])
 def test_a_constant_target_is_predicted_and_there_is_nothing_to_learn(spec, intercept, constant, alpha):
-    X, y = some_rows()
+    X, y = sine_rows()
     result = fit(X, np.full_like(y, constant), replace(spec, intercept=intercept, alpha=alpha))
     if intercept or constant == 0:
         assert result.stop_reason is StopReason.NOTHING_TO_LEARN
@@ -424,14 +419,14 @@ def test_a_constant_target_is_predicted_and_there_is_nothing_to_learn(spec, inte
 @each_model
 @pytest.mark.parametrize("alpha", [None, 1e-4])
 def test_constant_columns_leave_the_mean(spec, alpha):
-    X, y = some_rows()
+    X, y = sine_rows()
     model = fit(np.ones_like(X), y, replace(spec, alpha=alpha, bandwidth=None)).model
     np.testing.assert_allclose(model.decision(np.ones_like(X)), np.full_like(y, y.mean()), rtol=1e-9)
 
 
 @pytest.mark.parametrize("basis", [BSplineBasis(), RBFBasis()], ids=["bspline", "rbf"])
 def test_constant_columns_leave_nothing_to_learn(basis):
-    X, y = some_rows()
+    X, y = sine_rows()
     result = fit(np.ones_like(X), y, replace(LEVERAGE, basis=basis, bandwidth=None))
     assert result.stop_reason is StopReason.NOTHING_TO_LEARN
     assert np.abs(result.model.activation.coefficients).max() < 1e6
@@ -439,25 +434,25 @@ def test_constant_columns_leave_nothing_to_learn(basis):
 
 @each_model
 def test_two_rows_are_enough(spec):
-    X, y = some_rows(2)
+    X, y = sine_rows(2)
     assert np.all(np.isfinite(fit(X, y, replace(spec, alpha=None)).model.decision(X)))
 
 
 def test_a_table_that_overflows_is_refused():
-    X, y = some_rows()
+    X, y = sine_rows()
     with pytest.raises(InvalidParameterError, match="variance of every column of X and y must be a finite number"):
         fit(X * 1e200, y)
 
 
 def test_one_step_is_reported_as_such():
-    X, y = some_rows()
+    X, y = sine_rows()
     result = fit(X, y, replace(PLAIN, search=Search(max_iter=1)))
     assert result.stop_reason is StopReason.ITERATIONS
 
 
 @each_sampling
 def test_the_objective_never_rises(spec):
-    X, y = some_rows(n_outputs=2)
+    X, y = sine_rows(n_outputs=2)
     trace = fit(X, y, replace(spec, alpha=None)).trace
     assert np.all(np.diff(trace) <= 1e-12 * trace[0])
 
@@ -466,7 +461,7 @@ def test_the_objective_never_rises(spec):
 
 
 def test_leverage_sampling_keeps_its_scores_and_counts_its_draws():
-    X, y = some_rows()
+    X, y = sine_rows()
     result = fit(X, y, replace(LEVERAGE, n_components=50, pool_size=60))
     directions, leverage = result.model.directions, result.leverage
     assert leverage.scores.shape == (60,)
@@ -479,7 +474,7 @@ def test_leverage_sampling_keeps_its_scores_and_counts_its_draws():
 
 
 def test_leverage_scores_are_those_of_the_pool_under_its_activation():
-    X, y = some_rows()
+    X, y = sine_rows()
     spec = replace(LEVERAGE, leverage_alpha=1e-2)
     assert fit(X, y, spec).leverage.lam == 1e-2
     whole, sampled = (fit(X, y, replace(spec, leverage_rows=rows)).leverage for rows in (None, 350))
@@ -489,7 +484,7 @@ def test_leverage_scores_are_those_of_the_pool_under_its_activation():
 
 
 def test_plain_sampling_has_no_scores_and_weights_of_one():
-    result = fit(*some_rows())
+    result = fit(*sine_rows())
     assert result.leverage is None
     np.testing.assert_array_equal(result.model.directions.importance, 1)
     assert result.model.directions.n_draws == result.model.n_components == 30
@@ -504,7 +499,7 @@ def test_the_pool_is_ten_times_the_width_within_limits(n_components, pool_size, 
 
 
 def test_a_source_can_be_anything_that_has_blocks():
-    X, y = some_rows()
+    X, y = sine_rows()
     with ThreadExecutor() as executor:
         result = train(ArraySource(X, y, None, block_rows=17), PLAIN, np.random.default_rng(0), executor)
     assert_same_bits(result, fit(X, y, PLAIN))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import sine_rows_in_unlike_units
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from settings import CONVEX
@@ -35,14 +36,6 @@ only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.
 
 def regressor(n_components: int = 8, **others) -> RFLAFRegressor:
     return RFLAFRegressor(n_components, **{**CONVEX, "random_state": 0, **others})
-
-
-def some_rows(n_rows: int = 300, n_outputs: int = 1, seed: int = 0):
-    """Rows far from the origin in unlike units, and smooth targets of them, each with a scale and offset of its own."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, 3))
-    y = np.sin(2 * X @ rng.standard_normal((3, n_outputs))) + 0.1 * rng.standard_normal((n_rows, n_outputs))
-    return X * [1.0, 20.0, 0.1] + [5.0, 0.0, -1.0], y * 10.0 ** np.arange(n_outputs) + 2.5
 
 
 def penalty(basis: Basis) -> np.ndarray:
@@ -114,7 +107,7 @@ def test_expanded_features_are_the_basis_in_the_smoothing_coordinates(dtype, bas
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
 @pytest.mark.parametrize("alpha", [1e-5, 1e-1])
 def test_the_fit_is_the_ridge_on_the_explicit_design(sampling, intercept, weighted, alpha):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     model = regressor(alpha=alpha, fit_intercept=intercept, **sampling).fit(X, y[:, 0], sample_weight=weight)
     C, b = explicit_ridge(model, X, y[:, 0], weight)
@@ -125,7 +118,7 @@ def test_the_fit_is_the_ridge_on_the_explicit_design(sampling, intercept, weight
 
 
 def test_leverage_sampling_counts_every_draw_in_the_penalty():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(50, alpha=1e-3, sampling=LeverageSampling(50)).fit(X, y[:, 0])
     assert model.n_components_ < model.model_.directions.n_draws == 50
     assert np.ptp(model.importance_) > 0.1
@@ -135,7 +128,7 @@ def test_leverage_sampling_counts_every_draw_in_the_penalty():
 
 @each_intercept
 def test_the_penalised_normal_equations_hold(intercept):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e-3, fit_intercept=intercept).fit(X, y[:, 0])
     residual = y[:, 0] - model.predict(X)
     pull = np.einsum("rmi,r->mi", explicit_design(model, X), residual) / len(y)
@@ -145,7 +138,7 @@ def test_the_penalised_normal_equations_hold(intercept):
 
 
 def test_a_radial_basis_is_fitted_as_well():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e-3, basis=RBFBasis(8)).fit(X, y[:, 0])
     C, b = explicit_ridge(model, X, y[:, 0])
     fitted = np.einsum("rmi,mi->r", explicit_design(model, X), C) + b
@@ -153,7 +146,7 @@ def test_a_radial_basis_is_fitted_as_well():
 
 
 def test_every_activation_has_a_penalty_of_one_and_the_objective_is_that_of_the_fit():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e-2).fit(X, y[:, 0])
     P = penalty(model.activation_.basis)
     a = model.activation_.coefficients
@@ -163,7 +156,7 @@ def test_every_activation_has_a_penalty_of_one_and_the_objective_is_that_of_the_
 
 
 def test_whole_weights_equal_repeated_rows():
-    X, y = some_rows(200)
+    X, y = sine_rows_in_unlike_units(200)
     copies = np.random.default_rng(1).integers(1, 4, 200)
     fixed = {"alpha": 1e-3, "bandwidth": 1.5}
     weighted = regressor(**fixed).fit(X, y[:, 0], sample_weight=copies)
@@ -174,7 +167,7 @@ def test_whole_weights_equal_repeated_rows():
 @settings(max_examples=12)
 @given(st.integers(1, 6), st.integers(4, 12), st.floats(-5, 1), st.integers(0, 1000))
 def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exponent, seed):
-    X, y = some_rows(60, seed=seed)
+    X, y = sine_rows_in_unlike_units(60, seed=seed)
     model = regressor(n_components, basis=BSplineBasis(n_basis), alpha=10.0**exponent).fit(X, y[:, 0])
     B, C, P = explicit_design(model, X), coefficients(model), penalty(model.activation_.basis)
 
@@ -191,7 +184,7 @@ def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exp
 
 
 def test_the_largest_penalties_leave_the_mean():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e12).fit(X, y[:, 0])
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=0, atol=1e-9)
     origin = regressor(alpha=1e12, fit_intercept=False).fit(X, y[:, 0])
@@ -200,7 +193,7 @@ def test_the_largest_penalties_leave_the_mean():
 
 def test_under_a_large_penalty_the_activations_are_the_smoothed_pull_of_the_target():
     """The limit c_m = P^-1 B_m' (y - mean) / ridge, up to its scale."""
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e9).fit(X, y[:, 0])
     pull = np.einsum("rmi,r->mi", explicit_design(model, X), y[:, 0] - y.mean()) / len(y)
     limit = np.linalg.solve(penalty(model.activation_.basis), pull.T).T / (1e9 * 8)
@@ -208,7 +201,7 @@ def test_under_a_large_penalty_the_activations_are_the_smoothed_pull_of_the_targ
 
 
 def test_a_larger_alpha_gives_straighter_activations_and_a_larger_error():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     models = [regressor(alpha=alpha).fit(X, y[:, 0]) for alpha in np.logspace(-6, 2, 9)]
     size = [np.sum(model.coef_**2) for model in models]
     bend = [np.sum(np.diff(coefficients(model), 2, axis=1) ** 2) for model in models]
@@ -253,7 +246,7 @@ def test_a_known_sum_of_different_activations_is_recovered():
 @each_sampling
 @pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
 def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(sampling, intercept, weighted):
-    X, Y = some_rows(n_outputs=3)
+    X, Y = sine_rows_in_unlike_units(n_outputs=3)
     weight = np.random.default_rng(1).exponential(size=len(Y)) if weighted else None
     model = regressor(alpha=1e-3, fit_intercept=intercept, **sampling).fit(X, Y, sample_weight=weight)
     total = len(Y) if weight is None else weight.sum()
@@ -264,7 +257,7 @@ def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(sam
 
 
 def test_the_activations_of_several_outputs_are_the_leading_singular_vectors_of_their_own():
-    X, Y = some_rows(n_outputs=3)
+    X, Y = sine_rows_in_unlike_units(n_outputs=3)
     model = regressor(alpha=1e-3).fit(X, Y)
     T, scale = inverse_root(penalty(model.activation_.basis)), Y.std(axis=0)
     alone = [coefficients(regressor(alpha=1e-3).fit(X, Y[:, o])) / scale[o] for o in range(3)]
@@ -278,7 +271,7 @@ def test_the_activations_of_several_outputs_are_the_leading_singular_vectors_of_
 @each_sampling
 @pytest.mark.parametrize("copy", [(1.0, 0.0), (-30.0, 7.0)], ids=["the same", "a multiple"])
 def test_one_output_and_a_copy_of_it_have_the_activations_of_one(sampling, copy):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     factor, offset = copy
     one = regressor(alpha=1e-3, **sampling).fit(X, y[:, 0])
     both = regressor(alpha=1e-3, **sampling).fit(X, np.hstack([y, factor * y + offset]))
@@ -294,7 +287,7 @@ def test_one_output_and_a_copy_of_it_have_the_activations_of_one(sampling, copy)
 
 
 def test_one_column_of_targets_is_one_output():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     flat, column = regressor().fit(X, y[:, 0]), regressor().fit(X, y)
     np.testing.assert_array_equal(column.predict(X)[:, 0], flat.predict(X))
     assert column.coef_.shape == (1, 8)
@@ -316,7 +309,7 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
 @each_sampling
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_any_number_of_threads_gives_the_same_model_bit_for_bit(sampling, n_outputs):
-    X, y = some_rows(5000, n_outputs)
+    X, y = sine_rows_in_unlike_units(5000, n_outputs)
     one, two = (regressor(n_jobs=n_jobs, **sampling).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.directions_, two.directions_)
     np.testing.assert_array_equal(one.activation_.coefficients, two.activation_.coefficients)
@@ -327,7 +320,7 @@ def test_any_number_of_threads_gives_the_same_model_bit_for_bit(sampling, n_outp
 @each_sampling
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_sparse_rows_give_the_model_of_dense_rows(sampling, n_outputs):
-    X, y = some_rows(n_outputs=n_outputs)
+    X, y = sine_rows_in_unlike_units(n_outputs=n_outputs)
     X = (X - X.mean(axis=0)) * (np.random.default_rng(1).random(X.shape) < 0.7)
     y = y / np.abs(y).max(axis=0)
     dense, sparse = (regressor(alpha=1e-3, **sampling).fit(rows, y) for rows in (X, sp.csr_array(X)))
@@ -338,7 +331,7 @@ def test_sparse_rows_give_the_model_of_dense_rows(sampling, n_outputs):
 @each_dtype
 @each_sampling
 def test_answers_have_the_precision_of_the_rows(sampling, dtype):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(alpha=1e-3, **sampling).fit(X.astype(dtype), y[:, 0].astype(dtype))
     assert model.predict(X.astype(dtype)).dtype == dtype
     assert model.transform(X.astype(dtype)).dtype == dtype
@@ -346,7 +339,7 @@ def test_answers_have_the_precision_of_the_rows(sampling, dtype):
 
 
 def test_single_precision_gives_the_fit_of_double_precision():
-    X, y = some_rows(2000)
+    X, y = sine_rows_in_unlike_units(2000)
     double = regressor(alpha=1e-4).fit(X, y[:, 0])
     single = regressor(alpha=1e-4).fit(X.astype(np.float32), y[:, 0])
     np.testing.assert_allclose(single.predict(X), double.predict(X), atol=1e-3)
@@ -355,7 +348,7 @@ def test_single_precision_gives_the_fit_of_double_precision():
 @each_sampling
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 def test_predictions_are_bounded_far_from_the_data(sampling, basis):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(basis=basis, **sampling).fit(X, y[:, 0])
     far = 1e9 * np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (50, 3))
     size = np.abs(coefficients(model)).max(axis=1) @ model.importance_
@@ -367,7 +360,7 @@ def test_predictions_are_bounded_far_from_the_data(sampling, basis):
 @each_sampling
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_features_times_weights_are_the_prediction(sampling, n_outputs):
-    X, y = some_rows(n_outputs=n_outputs)
+    X, y = sine_rows_in_unlike_units(n_outputs=n_outputs)
     y = y[:, 0] if n_outputs == 1 else y
     model = regressor(**sampling).fit(X, y)
     np.testing.assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=1e-9)
@@ -377,7 +370,7 @@ def test_features_times_weights_are_the_prediction(sampling, n_outputs):
 
 @each_sampling
 def test_the_search_is_over_before_it_begins(sampling):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(**sampling).fit(X, y[:, 0])
     assert model.stop_reason_ is StopReason.CONVEX
     assert model.n_iter_ == len(model.objective_trace_) == 1
@@ -388,7 +381,7 @@ def test_the_search_is_over_before_it_begins(sampling):
 
 
 def test_slopes_equal_finite_differences():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(n_components=8).fit(X, y[:, 0])
     gradient, h = model.model_.gradient(X)[:, 0], 1e-6
     for k, step in enumerate(h * np.eye(3)):
@@ -398,7 +391,7 @@ def test_slopes_equal_finite_differences():
 
 
 def test_one_component_has_one_activation():
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     model = regressor(1).fit(X, y[:, 0])
     assert model.activation_.coefficients.shape == (1, 16)
     assert np.isfinite(model.predict(X)).all()
@@ -407,7 +400,7 @@ def test_one_component_has_one_activation():
 @pytest.mark.parametrize("name", ["per_feature", "", None, True])
 def test_an_unknown_activation_is_refused(name):
     with pytest.raises(ValueError, match="activation must be 'per_component', 'shared' or a number of shapes"):
-        regressor(activation=name).fit(*some_rows(10))
+        regressor(activation=name).fit(*sine_rows_in_unlike_units(10))
 
 
 # Awkward data
@@ -422,7 +415,7 @@ def test_constant_columns_predict_the_mean(sampling):
 
 @each_sampling
 def test_a_constant_target_is_predicted_everywhere(sampling):
-    X, y = some_rows()
+    X, y = sine_rows_in_unlike_units()
     np.testing.assert_allclose(regressor(**sampling).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
     half = regressor(**sampling).fit(X, np.hstack([y, np.full_like(y, 7.0)]))
     np.testing.assert_allclose(half.predict(X)[:, 1], 7.0)
@@ -431,13 +424,13 @@ def test_a_constant_target_is_predicted_everywhere(sampling):
 
 @each_sampling
 def test_more_components_than_rows_are_fitted(sampling):
-    X, y = some_rows(15)
+    X, y = sine_rows_in_unlike_units(15)
     model = regressor(50, **sampling).fit(X, y[:, 0])
     assert np.abs(model.predict(X) - y.mean()).max() <= 2 * np.ptp(y)
 
 
 def test_without_a_penalty_more_coefficients_than_rows_go_through_the_rows():
-    X, y = some_rows(15)
+    X, y = sine_rows_in_unlike_units(15)
     model = regressor(50, alpha=0.0).fit(X, y[:, 0])
     np.testing.assert_allclose(model.predict(X), y[:, 0], atol=1e-4)
 

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from data import noise_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from settings import limited
@@ -282,11 +283,6 @@ class Columns(RowFeatures):
         return out
 
 
-def some_rows(n_rows: int, n_outputs: int, weighted: bool, rng):
-    X, y = rng.standard_normal((n_rows, 4)), rng.standard_normal((n_rows, n_outputs))
-    return X, y, rng.integers(0, 4, n_rows).astype(float) if weighted else None
-
-
 @settings(max_examples=60)
 @given(
     st.integers(3, 60),
@@ -299,7 +295,7 @@ def some_rows(n_rows: int, n_outputs: int, weighted: bool, rng):
 )
 def test_robust_sums_are_explicit_weighted_sums(n_rows, n_outputs, weighted, delta, block_rows, n_workers, seed):
     rng = np.random.default_rng(seed)
-    X, y, weight = some_rows(n_rows, n_outputs, weighted, rng)
+    X, y, weight = noise_rows(n_rows, n_outputs, weighted, rng)
     v = rng.standard_normal((4, n_outputs))
     with ThreadExecutor(n_workers) as executor:
         found = sum_robust_equations(ArraySource(X, y, weight, block_rows), Columns(4), v, delta, executor)
@@ -318,7 +314,7 @@ def test_robust_sums_are_explicit_weighted_sums(n_rows, n_outputs, weighted, del
 @pytest.mark.parametrize("n_outputs", [1, 3])
 def test_without_a_bound_robust_sums_are_the_plain_ones_bit_for_bit(n_outputs, weighted, dtype):
     rng = np.random.default_rng(0)
-    X, y, weight = some_rows(50, n_outputs, weighted, rng)
+    X, y, weight = noise_rows(50, n_outputs, weighted, rng)
     X, y = X.astype(dtype), y.astype(dtype)
     y[3] = X[3] @ np.ones((4, n_outputs), dtype)  # a row that is fitted exactly
     source = ArraySource(X, y, None if weight is None else weight.astype(dtype), 16)

@@ -525,6 +525,7 @@ def regressor(n_components: int | str = 20, **others) -> RFLAFRegressor:
     return RFLAFRegressor(n_components, **{"random_state": 0, "n_jobs": 1, **others})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
     X, y = rows(1000)
@@ -662,6 +663,7 @@ def test_a_penalty_given_is_used(curves):
     assert {trial.recipe.alpha for trial in model.trials_} == {3e-4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_seed_fixes_the_model_for_any_number_of_threads(n_outputs):
     X, y = rows(600)
@@ -674,6 +676,7 @@ def test_a_seed_fixes_the_model_for_any_number_of_threads(n_outputs):
     assert not np.array_equal(one.predict(TEST_X), other.predict(TEST_X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, curves):
     n_chunks = []
@@ -711,6 +714,7 @@ def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
     assert error_of(model) < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_single_and_double_precision_learn_alike(curves):
     X, y = rows()
@@ -721,6 +725,7 @@ def test_single_and_double_precision_learn_alike(curves):
     assert error_of(single, TEST_X.astype(np.float32)) < 0.04
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_sparse_rows_learn_what_dense_rows_do(curves):
     X, y = rows()
@@ -731,6 +736,7 @@ def test_sparse_rows_learn_what_dense_rows_do(curves):
     assert sparse.score(X, y) > 0.95
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_as_good_as_absent():
     X, y = rows(800)
     wrong = np.arange(800) % 4 == 0
@@ -743,6 +749,7 @@ def test_rows_of_weight_zero_are_as_good_as_absent():
     assert np.mean(without) < 0.04
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(monkeypatch):
     monkeypatch.setattr(training, "_SEARCH_ROWS", 600)
     X, y = rows(6000)
@@ -753,6 +760,7 @@ def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(mon
     assert len(weighted.trials_[0].outputs) == len(without.trials_[0].outputs) == 5 * 45
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_a_column_far_from_zero_does_no_harm(curves):
     X, y = rows()
@@ -763,6 +771,7 @@ def test_a_column_far_from_zero_does_no_harm(curves):
     assert np.mean((model.predict(new) - target(TEST_X)) ** 2) < 0.05 * target(TEST_X).var()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_constant_columns_have_no_influence(curves):
     X, y = rows()
@@ -787,6 +796,7 @@ def test_a_constant_target_is_predicted_everywhere_without_a_warning(curves):
     np.testing.assert_allclose(model.predict(TEST_X), 7.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("curves", [True, False])
 def test_predictions_are_bounded_far_from_the_rows(curves, dtype):
@@ -827,6 +837,7 @@ def test_a_column_that_was_left_out_has_no_influence_on_a_trial(recipe):
     assert first.strength[2] == 0 < first.strength[:2].min()
 
 
+@pytest.mark.slow
 def test_useless_columns_leave_the_model_and_the_rest_is_as_good_as_without_them():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (3600, 12))

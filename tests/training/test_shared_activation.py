@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from data import weighted_sine_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,10 +36,8 @@ def some_directions(n_features: int = 3, n_components: int = 7, seed: int = 0) -
 
 
 def some_source(n_rows: int = 90, n_outputs: int = 2, weighted: bool = True, seed: int = 0, block_rows: int = 37):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, 3))
-    y = np.sin(2 * X @ rng.standard_normal((3, n_outputs))) + 0.1 * rng.standard_normal((n_rows, n_outputs)) + 0.5
-    return ArraySource(X, y, rng.uniform(0.2, 2, n_rows) if weighted else None, block_rows)
+    X, y, weight = weighted_sine_rows(n_rows, n_outputs, seed)
+    return ArraySource(X, y, weight if weighted else None, block_rows)
 
 
 def some_problem(basis, intercept=True, source=None, directions=None) -> SharedProblem:
@@ -153,6 +152,7 @@ def test_a_longer_activation_never_costs_more():
 # The sphere
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.integers(2, 12), st.floats(0.1, 10), seeds)
 def test_the_sphere_is_kept_and_the_smallest_eigenvector_found(n_basis, radius, seed):
@@ -328,6 +328,7 @@ def test_the_covariance_shrinks_like_one_over_the_number_of_rows(intercept, copi
     np.testing.assert_allclose(many.covariance(a, RIDGE), expected, atol=1e-6 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 @each_sampling
 @each_intercept
 def test_the_covariance_is_the_spread_over_repeated_noise(intercept, sampling):

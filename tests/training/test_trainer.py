@@ -51,7 +51,7 @@ def node_starts(n_curves: int) -> np.ndarray:
     return np.cumsum([0, *range(3, 3 + n_curves)])
 
 
-def some_rows(n_rows: int, n_linear: int, n_curves: int, n_outputs: int, rng) -> kernels.Rows:
+def encoded_rows(n_rows: int, n_linear: int, n_curves: int, n_outputs: int, rng) -> kernels.Rows:
     start = node_starts(n_curves)
     cells = rng.integers(start[:-1], start[1:] - 1, (n_rows, n_curves)).astype(np.int32)
     fractions = rng.random((n_rows, n_curves)).astype(np.float32)
@@ -149,6 +149,7 @@ def lane_sum(gradient: kernels.Gradient, shared: bool) -> np.ndarray:
 # A mini-batch, forward and back
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.7, np.inf])
 @each_output_count
 @each_sharing
@@ -156,7 +157,7 @@ def lane_sum(gradient: kernels.Gradient, shared: bool) -> np.ndarray:
 def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, shared, n_outputs, delta):
     objective = huber_objective(delta, *[0.4, -1.5, 0.0][:n_outputs])
     rng = np.random.default_rng(n_curves)
-    rows = some_rows(60, n_linear, n_curves, n_outputs, rng)
+    rows = encoded_rows(60, n_linear, n_curves, n_outputs, rng)
     network = some_network(n_linear, n_curves, 16, shared, n_outputs, rng)
     index = rng.choice(60, 37, replace=False)
     gradient, work = some_buffers(network, 40, kernels.LANE if shared else 16)
@@ -181,7 +182,7 @@ def test_along_any_direction_the_loss_rises_as_its_gradient_says(
     n_rows, n_linear, n_curves, n_vectors, shared, n_outputs, seed
 ):
     rng = np.random.default_rng(seed)
-    rows = some_rows(n_rows, n_linear, n_curves, n_outputs, rng)
+    rows = encoded_rows(n_rows, n_linear, n_curves, n_outputs, rng)
     network = some_network(n_linear, n_curves, 8 * n_vectors, shared, n_outputs, rng)
     gradient, work = some_buffers(network, n_rows, kernels.LANE if shared else 8 * n_vectors)
     objective = huber_objective(np.inf, *rng.standard_normal(n_outputs))
@@ -204,7 +205,7 @@ def test_along_any_direction_the_loss_rises_as_its_gradient_says(
 
 def test_nodes_and_tables_are_added_to_and_the_rest_is_set():
     rng = np.random.default_rng(0)
-    rows, network = some_rows(30, 2, 2, 2, rng), some_network(2, 2, 8, False, 2, rng)
+    rows, network = encoded_rows(30, 2, 2, 2, rng), some_network(2, 2, 8, False, 2, rng)
     gradient, work = some_buffers(network, 30, 8)
     index = np.arange(30)
     first = kernels.batch_gradient(rows, index, network, gradient, work, squared_objective(2))
@@ -217,7 +218,7 @@ def test_nodes_and_tables_are_added_to_and_the_rest_is_set():
 
 def test_rows_beyond_the_tables_have_no_slope():
     rng = np.random.default_rng(0)
-    rows, network = some_rows(20, 2, 0, 1, rng), some_network(2, 0, 8, False, 1, rng)
+    rows, network = encoded_rows(20, 2, 0, 1, rng), some_network(2, 0, 8, False, 1, rng)
     network.bias[:4], network.bias[4:] = -50, 50
     gradient, work = some_buffers(network, 20, 8)
     kernels.batch_gradient(rows, np.arange(20), network, gradient, work, squared_objective(1))
@@ -232,7 +233,7 @@ def test_rows_beyond_the_tables_have_no_slope():
 
 def test_a_row_of_weight_zero_pulls_at_nothing():
     rng = np.random.default_rng(0)
-    rows, network = some_rows(20, 2, 2, 1, rng), some_network(2, 2, 8, False, 1, rng)
+    rows, network = encoded_rows(20, 2, 2, 1, rng), some_network(2, 2, 8, False, 1, rng)
     rows.weight[::2] = 0
     gradient, work = some_buffers(network, 20, 8)
     assert kernels.batch_gradient(rows, np.arange(0, 20, 2), network, gradient, work, squared_objective(1)) == 0
@@ -242,7 +243,7 @@ def test_a_row_of_weight_zero_pulls_at_nothing():
 
 def test_beyond_delta_the_pull_of_a_residual_no_longer_grows():
     rng = np.random.default_rng(0)
-    rows, network = some_rows(20, 2, 0, 1, rng), some_network(2, 0, 8, False, 1, rng)
+    rows, network = encoded_rows(20, 2, 0, 1, rng), some_network(2, 0, 8, False, 1, rng)
     pulls = []
     for far in (1e3, 1e5):
         rows.y[:] = far
@@ -261,7 +262,7 @@ def test_beyond_delta_the_pull_of_a_residual_no_longer_grows():
 @columns_of_each_kind
 def test_outputs_equal_their_reference_for_any_number_of_rows(n_linear, n_curves, shared, n_rows):
     rng = np.random.default_rng(n_rows)
-    rows = some_rows(120, n_linear, n_curves, 2, rng)
+    rows = encoded_rows(120, n_linear, n_curves, 2, rng)
     network = some_network(n_linear, n_curves, 40, shared, 2, rng)
     _, work = some_buffers(network, 32, 8)
     index = rng.permutation(120)[:n_rows]
@@ -273,7 +274,7 @@ def test_outputs_equal_their_reference_for_any_number_of_rows(n_linear, n_curves
 
 def test_the_threads_of_blas_do_not_matter():
     rng = np.random.default_rng(0)
-    rows, network = some_rows(256, 20, 2, 3, rng), some_network(20, 2, 104, False, 3, rng)
+    rows, network = encoded_rows(256, 20, 2, 3, rng), some_network(20, 2, 104, False, 3, rng)
     found = []
     for hold in (True, False):
         gradient, work = some_buffers(network, 256, 104)
@@ -931,6 +932,7 @@ def test_only_the_rows_of_the_index_are_trained_on():
     np.testing.assert_array_equal(trainers[0].parameters.C, trainers[1].parameters.C)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_are_as_good_as_absent():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2800, 3))

@@ -64,11 +64,6 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     """What the estimators share: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
-    __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012
-    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
-    __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
     table_encoding_: TableEncoding | None = None
     _retired: Mapping[str, Any] = MappingProxyType({})  # arguments of earlier releases that have no successor

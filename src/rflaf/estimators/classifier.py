@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
@@ -166,6 +167,12 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     >>> model.predict_proba([[0.0, 0.0]]).shape
     (1, 2)
     """
+
+    __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
+    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
     @accept_retired
     def __init__(

@@ -6,7 +6,10 @@ import copy
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
+from sklearn.base import (
+    RegressorMixin,
+)
+from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
@@ -149,6 +152,9 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     >>> model.score(X, y) > 0.95
     True
     """
+
+    __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
+    __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
 
     @accept_retired
     def __init__(

@@ -1,0 +1,68 @@
+"""Every script in benchmarks/ runs on a few rows and prints its table."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+SHARED_PARTS = {"interleaved", "memory", "tables"}
+RUNS = {  # script: a small run, and what its table shows
+    "against": (
+        f"{FOLDER.parent} {FOLDER.parent} --rows 60 --width 3 --rounds 1 --limit 1000",
+        r"paper, fit .* ratio +\d",
+    ),
+    "bench_classifier": (
+        "--rows 200 --rounds 1 --widths 3 5 --default-width 3",
+        r"predict 40 rows, S=5, as they come: ",
+    ),
+    "bench_compact": (
+        "--rows 200 --batch 50 --few 200 --width 3 --wide 5 --trees 5",
+        r"fit kin8nm, S=3, convex: rflaf / LightGBM, 5 trees .* ratio",
+    ),
+    "bench_dask": ("--rows 800 --parts 4 --width 5", r"two workers +[\d.]+ s, [\d.]+ times faster\nlargest difference"),
+    "bench_error": ("--rows 200 --seeds 0 --widths 3", r"S=3 +RBFSampler\(gamma='scale'\) \+ Ridge +[\d.]+"),
+    "bench_fit": ("--rows 200 --rounds 1 --widths 3", r"fit, S=3, float32: rflaf / RBFSampler \+ Ridge .* ratio"),
+    "bench_import": ("--rounds 1", r"import: rflaf / sklearn.linear_model .* ratio"),
+    "bench_leverage": ("--rows 200 --rounds 1 --pool 20", r"leverage scores, pool 20, float32: .*\npeak memory"),
+    "bench_predict": ("--rows 200 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
+    "bench_single_row": (
+        "--rows 200 --rounds 3 --width 3",
+        r"LightGBM, 100 trees, Booster.predict +[\d.]+ microseconds",
+    ),
+    "classification": (
+        "--rows 120 --seeds 0 --widths 2 3 --trees 5",
+        r"adult +LightGBM, 5 trees(.*\n)+cifar10 +default: refined, S=3 .* peak",
+    ),
+    "compact": (
+        "kin8nm --rows 120 --seeds 0 --widths 2 3 --trees 5",
+        r"kin8nm +LightGBM, 5 trees +[\d.]+(.*\n)+kin8nm, 1 % of y shifted",
+    ),
+    "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
+    "house": ("", r"lines of source +\d+ "),
+    "pictures": ("--rows 240 --width 4", r"display-calibration\.png"),
+    "scale": ("--rows 3000 6000", r"width 100, one per component: cost grows with exponent"),
+}
+
+
+def test_every_benchmark_is_run():
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*RUNS, *SHARED_PARTS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_a_benchmark_prints_its_table(name, tmp_path):
+    small, table = RUNS[name]
+    command = [sys.executable, str(FOLDER / f"{name}.py"), *small.split()]
+    if name == "pictures":
+        command += ["--folder", str(tmp_path)]
+    made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, env=made_up, cwd=tmp_path)
+    assert re.search(table, answer.stdout), answer.stdout + answer.stderr
+    assert answer.returncode == 0 or name in {"house", "scale"}, answer.stderr  # these two judge what they measure
+    assert not any(line.startswith("Traceback") for line in answer.stderr.splitlines())
