@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rflaf import InvalidParameterError, MemoryBudgetError, RandomActivationFeatures, RFLAFRegressor
 from rflaf.functions.densities import Gaussian
-from rflaf.training.algorithm1 import LEAST_REFINED_ROWS
+from rflaf.training.train import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 ROWS = np.random.default_rng(0).standard_normal((30, 3))
