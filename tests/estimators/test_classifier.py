@@ -41,7 +41,7 @@ from rflaf import (
 )
 from rflaf.errors import StopReason
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
-from rflaf.training import algorithm1 as training
+from rflaf.training import refined as refined_training
 from rflaf.training.solvers.refined import trainer as refine
 
 pytestmark = pytest.mark.usefixtures("small_pool")
@@ -114,7 +114,7 @@ def refined():
 @pytest.fixture
 def no_rivals(monkeypatch):
     """Refined models only from 200 rows on: a trial of random directions takes longer than all else together."""
-    monkeypatch.setattr(training, "FEW_ROWS", 0)
+    monkeypatch.setattr(refined_training, "FEW_ROWS", 0)
 
 
 @pytest.fixture
@@ -671,7 +671,7 @@ def crossed(X):
 )
 @only_steps_may_run_out
 def test_classes_with_a_clear_boundary_are_told_apart(model, rule, monkeypatch):
-    monkeypatch.setattr(training, "FEW_ROWS", 0)
+    monkeypatch.setattr(refined_training, "FEW_ROWS", 0)
     X, new = square(1000), square(2000, seed=1)
     assert clone(model).fit(X, rule(X)).score(new, rule(new)) > 0.95
 

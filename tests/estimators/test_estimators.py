@@ -33,8 +33,8 @@ from rflaf import BSplineBasis, LeverageSampling, RandomActivationFeatures, RFLA
 from rflaf.errors import StopReason
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.densities import Density, StudentT
-from rflaf.training.algorithm1 import LEAST_REFINED_ROWS
 from rflaf.training.memory import TableSize, least_memory
+from rflaf.training.train import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)

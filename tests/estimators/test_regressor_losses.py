@@ -26,7 +26,7 @@ from rflaf.functions.bases import make_basis
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared
 from rflaf.rows.blocks import ArraySource, Block, SourceView
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training import algorithm1 as training
+from rflaf.training import refined, train
 from rflaf.training.solvers.refined import trainer as refine
 from rflaf.training.specification import FitSpec
 
@@ -62,14 +62,14 @@ def regressor(n_components: int = 10, **others) -> RFLAFRegressor:
 @pytest.fixture
 def no_rivals(monkeypatch):
     """Refined models only from 200 rows on: a trial of random directions takes longer than all else together."""
-    monkeypatch.setattr(training, "FEW_ROWS", 0)
+    monkeypatch.setattr(refined, "FEW_ROWS", 0)
 
 
 @pytest.fixture
 def few_epochs(monkeypatch, no_rivals):
     """And refined quickly, as is the first fit that finds delta."""
     monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 4)
-    monkeypatch.setattr(training, "_PILOT_WIDTH", 8)
+    monkeypatch.setattr(train, "_PILOT_WIDTH", 8)
 
 
 def failures(estimator) -> dict[str, str]:
@@ -694,7 +694,7 @@ def test_any_partition_chooses_and_solves_as_the_rows_together(loss, n_parts, se
     whole, cuts = ArraySource(X, y), rng.choice(np.arange(1, 2100), n_parts - 1, replace=False)
     with ThreadExecutor(1) as executor:
         models = [
-            training.train(source, spec, np.random.default_rng(0), executor)
+            train.train_model(source, spec, np.random.default_rng(0), executor)
             for source in (whole, Parts(whole, [0, *sorted(cuts.tolist()), 2100]))
         ]
     assert models[1].alpha == pytest.approx(models[0].alpha)

@@ -19,6 +19,7 @@ from rflaf.functions.losses import Huber, Poisson, Squared
 from rflaf.model.greedy import WidthPath
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
+from rflaf.training.context import Fit
 from rflaf.training.pools import draw_pool, enough_components
 from rflaf.training.problem import state_problem
 from rflaf.training.solvers.shared_activation import SharedActivation
@@ -77,7 +78,7 @@ def drawn_pool(X, y, seed: int):
     rng = np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
     with ThreadExecutor(1) as executor:
         problem = state_problem(array_source(X, y), Squared(), True, rng, executor)
-        return problem, draw_pool(problem, FitSpec(POOL), rng, executor)[1]
+        return problem, draw_pool(Fit(problem, FitSpec(POOL), rng, executor))[1]
 
 
 def some_activation(function) -> SharedActivation:
@@ -383,7 +384,7 @@ def test_a_target_of_k_plain_components_needs_k(k):
     f = np.tanh(X @ pool.W[:, :k] + pool.offset[:k]) @ (rng.choice([-1, 1], k) * rng.uniform(0.5, 1.5, k))
     problem, pool = drawn_pool(X, f / f.std() + 0.3 * rng.standard_normal(2500), 0)
     with ThreadExecutor(1) as executor:
-        path = enough_components(problem, pool, some_activation(np.tanh), FitSpec(POOL), rng, executor)
+        path = enough_components(Fit(problem, FitSpec(POOL), rng, executor), pool, some_activation(np.tanh))
     assert k <= path.best_width(0.01) <= 1.5 * k
     assert path.widths[-1] == POOL
 
@@ -392,9 +393,8 @@ def test_rows_that_are_all_the_same_need_one_component():
     X = np.tile([1.0, 2.0], (30, 1))
     problem, pool = drawn_pool(X, np.random.default_rng(0).standard_normal(30), 0)
     with ThreadExecutor(1) as executor:
-        path = enough_components(
-            problem, pool, some_activation(np.tanh), FitSpec(POOL), np.random.default_rng(0), executor
-        )
+        fit = Fit(problem, FitSpec(POOL), np.random.default_rng(0), executor)
+        path = enough_components(fit, pool, some_activation(np.tanh))
     assert np.isfinite(path.errors).all()
     assert path.best_width(0.01) == 1
 

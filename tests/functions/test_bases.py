@@ -20,7 +20,7 @@ from rflaf.functions.bases import (
     make_basis,
     second_difference_penalty,
 )
-from rflaf.model.features import activate_reference
+from rflaf.model.reference_features import activate_reference
 
 EPS = np.finfo(float).eps
 REACH = 7  # widths beyond the interval at which the pieces of a Gaussian end

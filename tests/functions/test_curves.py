@@ -21,8 +21,10 @@ from rflaf.functions._kernels import curves as _curve_kernels
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots, no_knots, one_over_gaps, place_knots
 from rflaf.functions.densities import Directions
-from rflaf.model.features import CurvedMap, activate_reference, compile_curved_map, compile_map, pack_curved
+from rflaf.model.curved_features import CurvedMap, compile_curved_map, pack_curved
+from rflaf.model.features import compile_map
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.model.reference_features import activate_reference
 from rflaf.rows.blocks import Block, Scratch
 from rflaf.rows.executors import SingleThreadedBLAS
 

@@ -25,13 +25,11 @@ from rflaf.functions._kernels import features as _kernels
 from rflaf.functions._kernels import vectors as _vectors
 from rflaf.functions.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.functions.densities import Directions
-from rflaf.model.features import (
-    FeatureMap,
+from rflaf.model.features import FeatureMap, compile_map, pack
+from rflaf.model.reference_features import (
     activate_reference,
-    compile_map,
     contract_reference,
     expand_reference,
-    pack,
     predict_reference,
     scatter_reference,
 )

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
 from rflaf.functions._kernels.cholesky import factor_in_place
-from rflaf.model.normal_equations import NormalEquations, Remedy, RidgeFactor, RidgeSolution, walk_downhill
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.ridge import Remedy, RidgeFactor, RidgeSolution, walk_downhill
 
 RIDGES = np.array([1e-6, 1e-3, 0.1, 3.0])
 

@@ -16,12 +16,13 @@ from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import CheckpointWarning, InvalidParameterError
 from rflaf.functions.losses import Squared
 from rflaf.model.features import sum_equations
-from rflaf.model.normal_equations import NormalEquations, Remedy
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.ridge import Remedy
 from rflaf.rows import checkpoint
 from rflaf.rows.blocks import ArraySource, Block
 from rflaf.rows.checkpoint import Journal, Recorded, fingerprint, resumed
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training.solvers.refined.trainer import Recipe
+from rflaf.training.solvers.refined.recipes import Recipe
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((1200, 3))
@@ -36,7 +37,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def everything_is_recorded(monkeypatch):
     monkeypatch.setattr(checkpoint, "_LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "_BYTES_A_SECOND", np.inf)
+    monkeypatch.setattr(checkpoint, "_BYTES_PER_SECOND", np.inf)
 
 
 # The file
@@ -73,7 +74,7 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
     journal = Journal(tmp_path / "file")
     assert not journal.keep("key", io.BytesIO(), 1.0)
     assert not journal.keep("key", np.array([object()]), 1.0)
-    for name in ("os:system", "rflaf.rows.checkpoint:Journal", "rflaf.rows.checkpoint:os.system", "rflaf.nothing:X"):
+    for name in ("system", "os.system", "Journal", "ndarray", "Nothing"):
         with pytest.raises(InvalidParameterError, match="results of this package only"):
             checkpoint._unpack({"data": name, "fields": {}}, {})
 
@@ -81,7 +82,7 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
 def test_no_module_is_imported_because_a_record_names_it(monkeypatch):
     monkeypatch.delitem(sys.modules, "rflaf.study.lemmas", raising=False)
     with pytest.raises(InvalidParameterError, match="results of this package only"):
-        checkpoint._unpack({"data": "rflaf.study.lemmas:LemmaCount", "fields": {}}, {})
+        checkpoint._unpack({"data": "LemmaCount", "fields": {}}, {})
     assert "rflaf.study.lemmas" not in sys.modules
 
 
@@ -120,7 +121,7 @@ def test_records_that_others_replaced_do_not_pile_up(tmp_path, monkeypatch):
 
 def test_what_is_quicker_to_make_than_to_read_is_not_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "_LEAST_SECONDS", 0.5)
-    monkeypatch.setattr(checkpoint, "_BYTES_A_SECOND", 1e8)
+    monkeypatch.setattr(checkpoint, "_BYTES_PER_SECOND", 1e8)
     journal = Journal(tmp_path / "file")
     assert not journal.keep("key", np.ones(3), 0.4)
     assert not journal.keep("key", np.ones(10**7 // 8 * 2), 0.6)
@@ -325,8 +326,8 @@ checkpoint._LEAST_SECONDS = 0.0
 path, file, out, slow = sys.argv[1:]
 if slow == "slow":  # so that there is time to kill it
     import time
-    from rflaf.training import algorithm1 as training
-    fit, training.fit_per_component = training.fit_per_component, lambda *about: (time.sleep(600), fit(*about))
+    from rflaf.training import algorithm1
+    fit, algorithm1.fit_per_component = algorithm1.fit_per_component, lambda *about: (time.sleep(600), fit(*about))
 model = RFLAFRegressor(4, directions="random", alpha=1e-3, random_state=0, checkpoint=file).fit(path, "y")
 np.save(out, model.predict(path))
 """

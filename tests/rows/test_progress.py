@@ -44,19 +44,16 @@ def test_every_pass_is_counted_with_its_rows_and_results_are_those_of_the_execut
     Counted.seen.clear()
     source = ArraySource(X, Y[:, None], None, 100)
 
-    def sum_rows():
-        return lambda block, scratch: np.array([block.n_rows])
-
     with ThreadExecutor(2) as threads:
         executor = Watched(threads, Counted)
-        assert executor.reduce(source, sum_rows()) == 500
-        assert executor.map(range(5), abs) == [0, 1, 2, 3, 4]
+        assert executor.reduce(source, lambda block, scratch: np.array([block.n_rows]), "count rows") == 500
+        assert executor.map(range(5), abs, "sizes") == [0, 1, 2, 3, 4]
         assert executor.map([1, 2], abs) == [1, 2]
-        assert executor.fold(4, 0, lambda state, step: state + step) == 6
+        assert executor.fold(4, 0, lambda state, step: state + step, "add") == 6
         assert executor.n_workers == 2
         assert executor.limited(1).n_workers == 1
     names, done, items, rows = zip(*Counted.seen, strict=True)
-    assert names[:3] == ("sum rows", "abs", "abs")
+    assert names == ("count rows", "sizes", "pass over the rows", "add")
     assert done == items == (5, 5, 2, 4)
     assert rows == (500, 500, None, None)
 

@@ -19,9 +19,10 @@ from rflaf.rows.blocks import ArraySource, array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.rows.folds import folds_of
 from rflaf.training import final_fit
-from rflaf.training.algorithm1 import LEAST_REFINED_ROWS, FitResult, train
+from rflaf.training.result import FitResult
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
+from rflaf.training.train import LEAST_REFINED_ROWS, train_model
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 # A ridge of this size keeps the search for the activation from enlarging differences of rounding.
@@ -36,7 +37,7 @@ each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["inter
 
 def fit(X, y, spec: FitSpec = PLAIN, weight=None, n_workers: int = 1, seed: int = 0) -> FitResult:
     with ThreadExecutor(n_workers) as executor:
-        return train(array_source(X, y, weight), spec, np.random.default_rng(seed), executor)
+        return train_model(array_source(X, y, weight), spec, np.random.default_rng(seed), executor)
 
 
 def assert_same_bits(one: FitResult, other: FitResult) -> None:
@@ -240,7 +241,7 @@ def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
     assert fit(np.repeat(X, copies, axis=0), np.repeat(y, copies, axis=0), spec).alpha == pytest.approx(one.alpha)
     with ThreadExecutor(1) as executor:
         source = ArraySource(X, y, copies.astype(float), block_rows=17)
-        assert train(source, spec, np.random.default_rng(0), executor).alpha == pytest.approx(one.alpha)
+        assert train_model(source, spec, np.random.default_rng(0), executor).alpha == pytest.approx(one.alpha)
 
 
 @pytest.mark.usefixtures("held_out_ridges")
@@ -501,5 +502,5 @@ def test_the_pool_is_ten_times_the_width_within_limits(n_components, pool_size, 
 def test_a_source_can_be_anything_that_has_blocks():
     X, y = sine_rows()
     with ThreadExecutor() as executor:
-        result = train(ArraySource(X, y, None, block_rows=17), PLAIN, np.random.default_rng(0), executor)
+        result = train_model(ArraySource(X, y, None, block_rows=17), PLAIN, np.random.default_rng(0), executor)
     assert_same_bits(result, fit(X, y, PLAIN))

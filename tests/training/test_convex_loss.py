@@ -22,8 +22,7 @@ from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import ArraySource, Block, Scratch
 from rflaf.rows.executors import SingleThreadedBLAS, ThreadExecutor
 from rflaf.rows.folds import folds_of
-from rflaf.training.solvers import convex_loss as risk_module
-from rflaf.training.solvers import shared_activation as bilinear
+from rflaf.training.solvers import shared_problem
 from rflaf.training.solvers.convex_loss import (
     KeptRows,
     MadeRows,
@@ -31,18 +30,23 @@ from rflaf.training.solvers.convex_loss import (
     Risk,
     RiskSolution,
     choose_ridge,
+    descent,
     minimise_risk,
+    objective,
     on_row_space,
+    ridge_choice,
     ridge_grid,
     tolerance,
 )
 from rflaf.training.solvers.shared_activation import (
+    ActivationTask,
     Search,
     SharedActivation,
-    SharedProblem,
-    SharedRisk,
     learn_shared_activation,
+    polish_shared_activation,
+    search_dtype,
 )
+from rflaf.training.solvers.shared_problem import SharedProblem, SharedRisk
 
 RIDGE = 1e-2
 EXECUTOR = ThreadExecutor()
@@ -70,7 +74,7 @@ def small_products():
 def each_solver(request, monkeypatch):
     """Few features are solved by Newton steps; here by the other way as well."""
     if request.param == "L-BFGS":
-        monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+        monkeypatch.setattr(descent, "_NEWTON_FEATURES", 0)
 
 
 # Problems and references
@@ -372,7 +376,7 @@ def quantile_regression(Z, y, quantile, intercept):
 @each_intercept
 def test_the_pinball_solution_is_that_of_a_linear_program(intercept, quantile, smoothing, monkeypatch):
     """To a quarter of the smoothing, which is what it adds to the loss at most."""
-    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+    monkeypatch.setattr(descent, "_NEWTON_FEATURES", 0)
     Z = some_features(80, 3)
     y = some_targets(Squared(), Z)
     lowest = quantile_regression(Z, y, quantile, intercept)
@@ -384,7 +388,7 @@ def test_the_pinball_solution_is_that_of_a_linear_program(intercept, quantile, s
 
 
 def test_least_absolute_deviations_do_not_see_an_outlier(monkeypatch):
-    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+    monkeypatch.setattr(descent, "_NEWTON_FEATURES", 0)
     z = np.linspace(-1, 1, 41)[:, None]
     y = 2 * z + 1
     y[[3, 30]] += [[100], [50]]
@@ -454,7 +458,7 @@ def test_newton_steps_and_l_bfgs_agree(loss, intercept, weighted, monkeypatch):
     Z = some_features()
     y, weight = some_targets(loss, Z), some_weights(len(Z), weighted)
     newton = solve(Z, y, loss, weight=weight, intercept=intercept)
-    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
+    monkeypatch.setattr(descent, "_NEWTON_FEATURES", 0)
     other = solve(Z, y, loss, weight=weight, intercept=intercept)
     assert newton.stop_reason is other.stop_reason is StopReason.GRADIENT
     assert_same_solution(newton, other, 1e-6)
@@ -616,7 +620,7 @@ def test_a_fit_that_ends_by_its_gradient_is_within_tolerance(loss, log_tol, few,
     Z = some_features(80, 4, seed)
     tol = 10.0**log_tol
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(risk_module, "_NEWTON_FEATURES", 64 if few else 0)
+        patch.setattr(descent, "_NEWTON_FEATURES", 64 if few else 0)
         solution = solve(Z, some_targets(loss, Z, seed), loss, tol=tol)
     if solution.stop_reason is StopReason.GRADIENT:
         assert solution.gradient <= tol * (1 + 1e-9)
@@ -771,9 +775,9 @@ def test_a_compiled_pass_equals_that_of_numpy(loss, dtype, n_rows, n_components,
     rng = np.random.default_rng(seed)
     V, b = rng.standard_normal((n_components, 1)) / n_components, rng.standard_normal(1)
     block = Block(np.ascontiguousarray(Z.T, dtype), y, weight)
-    found = risk_module._compiled_totals(block, loss, V, b)
+    found = objective._compiled_totals(block, loss, V, b)
     exact = replace(block, X=block.X.astype(np.float64))
-    expected = risk_module._totals_of_block(exact, loss, V.astype(dtype).astype(np.float64), b)
+    expected = objective._totals_of_block(exact, loss, V.astype(dtype).astype(np.float64), b)
     tol = 1e-11 if dtype == np.float64 else 2e-5
     size = 1 + np.abs(exact.X) @ np.abs(loss.slope(exact.X.T @ V + b, y)) * (2 if weighted else 1)
     assert found.loss == pytest.approx(expected.loss, rel=tol, abs=tol * n_rows)
@@ -840,7 +844,7 @@ def test_noise_wants_a_stiff_model_and_a_clean_signal_a_loose_one(loss):
 
 @pytest.mark.parametrize("one_fold", [True, False])
 def test_the_ridge_is_judged_by_rows_that_are_held_out(one_fold, monkeypatch):
-    monkeypatch.setattr(risk_module, "_ROWS_FOR_ONE_FOLD", 100 if one_fold else 1000)
+    monkeypatch.setattr(ridge_choice, "_ROWS_FOR_ONE_FOLD", 100 if one_fold else 1000)
     Z, loss = some_features(150, 20, 5), Squared()
     y = some_targets(loss, Z, 5)
     ridge, grid = chosen_ridge(Z, y, loss), ridge_grid(risk_of(Z, y, loss), base_of(loss, y))
@@ -878,10 +882,10 @@ def test_sparse_rows_have_the_ridge_of_dense_ones():
 
 def choices(Z, y, loss, weight, monkeypatch) -> tuple[Risk, list[RidgeChoice], int]:
     """The problem, the choice where there is room for a copy in single precision and where not; copies made."""
-    monkeypatch.setattr(risk_module, "_MANY_ROWS", 1000)
-    monkeypatch.setattr(risk_module, "_NEWTON_FEATURES", 0)
-    split, copies = risk_module._split_in_single, []
-    monkeypatch.setattr(risk_module, "_split_in_single", lambda *some: copies.append(1) or split(*some))
+    monkeypatch.setattr(descent, "_MANY_ROWS", 1000)
+    monkeypatch.setattr(descent, "_NEWTON_FEATURES", 0)
+    split, copies = ridge_choice._split_in_single, []
+    monkeypatch.setattr(ridge_choice, "_split_in_single", lambda *some: copies.append(1) or split(*some))
     risk, base = risk_of(Z, y, loss, weight, block_rows=512), base_of(loss, y, weight)
     source, ridges = source_of(Z, y, weight, 512), ridge_grid(risk, base)
     return risk, [choose_ridge(risk, source, ridges, base, 100, memory) for memory in (None, Z.nbytes)], len(copies)
@@ -944,7 +948,7 @@ def test_whole_weights_have_the_ridge_of_repeated_rows(loss, seed):
 @pytest.mark.parametrize("seed", [9868, 3, 4, 5])
 def test_rounding_does_not_choose_between_ridges_that_are_as_good(seed, monkeypatch):
     """With many rows the solution before is within the tolerance of the path at loose ridges, and nothing moves."""
-    monkeypatch.setattr(risk_module, "_FEW_ROWS", 0)
+    monkeypatch.setattr(descent, "_FEW_ROWS", 0)
     Z = some_features(60, 3, seed)
     y = some_targets(Squared(), Z, seed)
     y[0] = 1
@@ -954,7 +958,7 @@ def test_rounding_does_not_choose_between_ridges_that_are_as_good(seed, monkeypa
 
 
 def test_whole_weights_have_the_ridge_of_repeated_rows_where_one_fold_is_enough(monkeypatch):
-    monkeypatch.setattr(risk_module, "_ROWS_FOR_ONE_FOLD", 80)
+    monkeypatch.setattr(ridge_choice, "_ROWS_FOR_ONE_FOLD", 80)
     for seed in range(6):
         Z = some_features(60, 8, seed)
         y = some_targets(Logistic(), Z, seed)
@@ -972,7 +976,7 @@ def test_equal_rows_have_the_stiffest_ridge(loss):
 
 def test_where_the_first_fold_is_empty_another_is_held_out(monkeypatch):
     """Of six different rows none is in it for one table in four."""
-    monkeypatch.setattr(risk_module, "_ROWS_FOR_ONE_FOLD", 50)
+    monkeypatch.setattr(ridge_choice, "_ROWS_FOR_ONE_FOLD", 50)
     different = np.random.default_rng(0).standard_normal((40, 2))
     different = different[folds_of(different, 5) != 0][:12]
     Z = np.repeat(different, 10, axis=0)
@@ -1124,7 +1128,7 @@ def shared_risk(loss, source, intercept=True, basis=None) -> SharedRisk:
 @each_intercept
 @each(LOSSES)
 def test_the_gradient_in_the_activation_equals_finite_differences(loss, intercept, weighted, monkeypatch):
-    monkeypatch.setattr(bilinear, "_INNER_TOLERANCE", 1e-9)
+    monkeypatch.setattr(shared_problem, "_INNER_TOLERANCE", 1e-9)
     risk = shared_risk(loss, shared_source(loss, weighted=weighted), intercept)
     a = fit_function(BSplineBasis(8), np.tanh) + 0.1 * np.random.default_rng(0).standard_normal(8)
     _, gradient = risk.evaluate(a)
@@ -1136,7 +1140,7 @@ def test_the_gradient_in_the_activation_equals_finite_differences(loss, intercep
 
 
 def test_under_the_squared_loss_it_is_the_problem_in_closed_form(monkeypatch):
-    monkeypatch.setattr(bilinear, "_INNER_TOLERANCE", 1e-9)
+    monkeypatch.setattr(shared_problem, "_INNER_TOLERANCE", 1e-9)
     risk = shared_risk(Squared(), shared_source(Squared(), n_outputs=2))
     a = fit_function(BSplineBasis(8), np.tanh)
     value, gradient = risk.evaluate(a)
@@ -1146,7 +1150,7 @@ def test_under_the_squared_loss_it_is_the_problem_in_closed_form(monkeypatch):
 
 
 def test_evaluations_do_not_depend_on_those_before(monkeypatch):
-    monkeypatch.setattr(bilinear, "_INNER_TOLERANCE", 1e-9)
+    monkeypatch.setattr(shared_problem, "_INNER_TOLERANCE", 1e-9)
     source = shared_source(Logistic())
     a, other = fit_function(BSplineBasis(8), np.tanh), fit_function(BSplineBasis(8), np.cos)
     fresh, used = shared_risk(Logistic(), source), shared_risk(Logistic(), source)
@@ -1162,10 +1166,11 @@ def proxy_of(loss, source) -> ArraySource:
 
 def polish(loss, source, activation, alpha=1e-4, basis=None, **search) -> SharedActivation:
     base = base_of(loss, source.y, np.ones(len(source.y)) if source.weight is None else source.weight)
-    return bilinear.polish_shared_activation(
-        source, some_directions(), BSplineBasis(8) if basis is None else basis, activation, loss, base, alpha, True,
+    task = ActivationTask(
+        source, some_directions(), BSplineBasis(8) if basis is None else basis, True,
         Search(**{"max_iter": 8, **search}), np.random.default_rng(0), EXECUTOR,
     )  # fmt: skip
+    return polish_shared_activation(task, activation, loss, base, alpha)
 
 
 def an_activation() -> SharedActivation:
@@ -1189,9 +1194,9 @@ def test_polishing_never_raises_the_objective(loss, alpha):
 def test_polishing_goes_on_from_the_squared_proxy(loss):
     source, basis = shared_source(loss, 300), BSplineBasis(8)
     rng = np.random.default_rng(0)
-    first = learn_shared_activation(
-        proxy_of(loss, source), some_directions(), basis, 1e-4, True, Search(max_iter=50), rng, EXECUTOR
-    )
+    search = Search(max_iter=50)
+    task = ActivationTask(proxy_of(loss, source), some_directions(), basis, True, search, rng, EXECUTOR)
+    first = learn_shared_activation(task, 1e-4)
     polished = polish(loss, source, first)
     assert polished.trace[-1] < polished.trace[0]
     assert polished.start == first.start
@@ -1219,9 +1224,9 @@ def test_polishing_is_the_same_for_any_blocks_and_for_repeated_rows(loss):
 def test_polishing_many_rows_in_single_precision_comes_to_the_same(loss, monkeypatch):
     source = shared_source(loss, 400)
     double = polish(loss, source, an_activation(), 1e-2)
-    monkeypatch.setattr(risk_module, "_MANY_ROWS", 300)
-    assert bilinear.search_dtype(source, loss) == np.float32
-    assert bilinear.search_dtype(source, Pinball(0.5, 0.1)) == np.float64
+    monkeypatch.setattr(descent, "_MANY_ROWS", 300)
+    assert search_dtype(source, loss) == np.float32
+    assert search_dtype(source, Pinball(0.5, 0.1)) == np.float64
     single = polish(loss, source, an_activation(), 1e-2)
     np.testing.assert_allclose(single.trace[[0, -1]], double.trace[[0, -1]], rtol=1e-3)
     np.testing.assert_allclose(single.a, double.a, atol=0.02 * np.abs(double.a).max())

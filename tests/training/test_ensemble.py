@@ -14,31 +14,34 @@ from rflaf import RFLAFRegressor
 from rflaf.functions._kernels import refined as kernels
 from rflaf.functions.bases import BSplineBasis
 from rflaf.functions.densities import Gaussian
-from rflaf.model.normal_equations import Remedy
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.model.ridge import Remedy
 from rflaf.rows.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_turn
 from rflaf.training import final_fit
 from rflaf.training.final_fit import _Choice
-from rflaf.training.solvers.refined.encoded_rows import InMemory, Table, encode
-from rflaf.training.solvers.refined.ensemble import Members, begin_members, fold_members, share_out, train
-from rflaf.training.solvers.refined.trainer import Recipe, Shape, begin
+from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
+from rflaf.training.solvers.refined.ensemble import Members, merge_members, share_out, start_members, train_members
+from rflaf.training.solvers.refined.recipes import Recipe
+from rflaf.training.solvers.refined.trainer import Shape, start_trainer
 
 RECIPE = Recipe(1e-5, nodes=9, split=3)
 SHAPE = Shape(70, BSplineBasis(10), False, Gaussian())
 each_output_count = pytest.mark.parametrize("n_outputs", [1, 2])
 
 
-def some_table(n_rows: int = 400, n_outputs: int = 1) -> Table:
+def some_table(n_rows: int = 400, n_outputs: int = 1) -> RowsInMemory:
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (n_rows, 3))
     y = np.stack([np.sin(X[:, 0] + o) + X[:, 1] ** 2 for o in range(n_outputs)], axis=1)
-    return Table(X, y, rng.uniform(0.5, 1.5, n_rows))
+    return RowsInMemory(X, y, rng.uniform(0.5, 1.5, n_rows))
 
 
-def begun(table: Table, shape: Shape = SHAPE, recipe: Recipe = RECIPE, seed: int = 0) -> tuple[Members, InMemory]:
+def begun(
+    table: RowsInMemory, shape: Shape = SHAPE, recipe: Recipe = RECIPE, seed: int = 0
+) -> tuple[Members, InMemory]:
     encoding = encode(table, table.X.mean(axis=0), table.X.std(axis=0), recipe.nodes)
     rows = encoding.rows(table.X, table.y, table.weight)
-    members = begin_members(encoding, rows, table.X, shape, recipe, np.random.default_rng(seed), table.n_rows)
+    members = start_members(encoding, rows, table.X, shape, recipe, np.random.default_rng(seed), table.n_rows)
     return members, InMemory(rows, np.arange(table.n_rows))
 
 
@@ -47,7 +50,7 @@ def outputs(members: Members, chunk: InMemory) -> list[np.ndarray]:
 
 
 def folded(members: Members) -> RandomFeatureModel:
-    refined = fold_members(members)
+    refined = merge_members(members)
     activation = Activation(members.trainers[0].shape.basis, refined.a)
     intercept = np.zeros(refined.V.shape[1])
     return RandomFeatureModel(refined.directions, activation, refined.V, intercept, refined.curves)
@@ -84,7 +87,7 @@ def test_members_differ_and_those_of_one_activation_stay_together():
 def test_the_model_of_all_members_is_their_mean(nodes, n_outputs):
     table = some_table(n_outputs=n_outputs)
     members, chunk = begun(table, recipe=replace(RECIPE, nodes=nodes))
-    train(members, chunk, table.n_rows, 0.2)
+    train_members(members, chunk, table.n_rows, 0.2)
     model = folded(members)
     assert model.n_components == 70
     assert (model.curves is not None) == bool(nodes)
@@ -97,13 +100,13 @@ def test_a_member_is_trained_as_if_it_were_alone():
     table = some_table()
     with SingleThreadedBLAS():
         members, chunk = begun(table)
-        trace = train(members, chunk, table.n_rows, 0.2)
+        trace = train_members(members, chunk, table.n_rows, 0.2)
         traces = []
         for k, (shape, generator) in enumerate(share_out(SHAPE, RECIPE, np.random.default_rng(0))):
             encoding = members.trainers[k].encoding
-            trainer = begin(encoding, chunk.rows, table.X, shape, RECIPE, generator, table.n_rows)
+            trainer = start_trainer(encoding, chunk.rows, table.X, shape, RECIPE, generator, table.n_rows)
             single = Members((trainer,), (generator,), np.random.default_rng(0))
-            traces.append(train(single, chunk, table.n_rows, 0.2))
+            traces.append(train_members(single, chunk, table.n_rows, 0.2))
             np.testing.assert_array_equal(outputs(single, chunk)[0], outputs(members, chunk)[k])
     np.testing.assert_allclose(np.mean(traces, axis=0), trace, rtol=1e-12)
 
@@ -114,7 +117,7 @@ def test_members_side_by_side_end_where_they_do_in_turn():
     for n_workers in (1, 2, 4):
         with ThreadExecutor(n_workers) as executor:
             members, chunk = begun(table)
-            train(members, chunk, table.n_rows, 0.2, executor.fold, executor.side_by_side)
+            train_members(members, chunk, table.n_rows, 0.2, executor.fold, executor.side_by_side)
             ends.append(outputs(members, chunk))
     np.testing.assert_array_equal(ends[0], ends[1])
     np.testing.assert_array_equal(ends[0], ends[2])
@@ -141,9 +144,9 @@ def test_training_that_is_taken_up_again_ends_where_it_would_have():
 
     with SingleThreadedBLAS():
         members, chunk = begun(table)
-        whole = train(members, chunk, table.n_rows, 0.2, watch)
+        whole = train_members(members, chunk, table.n_rows, 0.2, watch)
         again, _ = begun(table)
-        resumed = train(again, chunk, table.n_rows, 0.2, go_on)
+        resumed = train_members(again, chunk, table.n_rows, 0.2, go_on)
     np.testing.assert_array_equal(whole, resumed)
     np.testing.assert_array_equal(outputs(members, chunk), outputs(again, chunk))
 
@@ -156,11 +159,11 @@ def test_members_learn_noise_less_by_heart_than_one_wide_model():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2600, 3))
     truth = np.sin(1.5 * X[:, 0]) * X[:, 1]
-    table = Table(X[:600], (truth[:600] + 0.5 * rng.standard_normal(600))[:, None], np.ones(600))
+    table = RowsInMemory(X[:600], (truth[:600] + 0.5 * rng.standard_normal(600))[:, None], np.ones(600))
     errors = {}
     for split in (0, 3):
         members, chunk = begun(table, replace(SHAPE, n_components=96), replace(RECIPE, split=split))
-        train(members, chunk, 600)
+        train_members(members, chunk, 600)
         off = folded(members).decision(X[600:])[:, 0] - truth[600:]
         errors[split] = np.mean(off**2)
     assert errors[3] < 0.8 * errors[0]

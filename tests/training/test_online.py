@@ -158,13 +158,13 @@ def test_what_was_seen_is_counted(table, untaught):
     X, _, weight = table
     _, seen, reason = in_chunks(untaught[2], table, [10, 50], 1e-2, True, True, 2)
     assert isinstance(seen, Seen)
-    assert seen.memory.weight == pytest.approx(weight.sum())
+    assert seen.past.weight == pytest.approx(weight.sum())
     assert seen.equations.weight == pytest.approx(weight.sum())
-    assert seen.memory.A.shape == (2, 7, 7)
-    assert seen.memory.centre.shape == (7, 2)
+    assert seen.past.A.shape == (2, 7, 7)
+    assert seen.past.centre.shape == (7, 2)
     assert reason is StopReason.GRADIENT
     design = np.column_stack([untaught[2].features(X), np.ones(90)])
-    assert_allclose(seen.memory.A[0], 2 * design.T @ (weight[:, None] * design), rtol=1e-9)
+    assert_allclose(seen.past.A[0], 2 * design.T @ (weight[:, None] * design), rtol=1e-9)
 
 
 def test_the_rows_before_are_what_is_left_of_them_only(table, untaught):
@@ -211,10 +211,10 @@ def test_rows_like_those_that_are_gone_stand_for_as_many(loss, n_outputs, table)
     twice = array_source(np.tile(X, (2, 1)), np.tile(y, (2, 1)))
     expected = remember(model, twice, loss, 0.1, True, EXECUTOR)
     alike = remember(model, array_source(X, y), loss, 0.1, True, EXECUTOR, weight=180.0)
-    assert_allclose(alike.memory.A, expected.memory.A, rtol=1e-10, atol=1e-10)
-    assert_allclose(alike.memory.slope, expected.memory.slope, rtol=1e-10, atol=1e-10)
-    assert_array_equal(alike.memory.centre, expected.memory.centre)
-    assert alike.memory.weight == expected.memory.weight == 180
+    assert_allclose(alike.past.A, expected.past.A, rtol=1e-10, atol=1e-10)
+    assert_allclose(alike.past.slope, expected.past.slope, rtol=1e-10, atol=1e-10)
+    assert_array_equal(alike.past.centre, expected.past.centre)
+    assert alike.past.weight == expected.past.weight == 180
     assert alike.equations.weight == pytest.approx(180)
     assert_allclose(alike.equations.moments, expected.equations.moments, rtol=1e-10, atol=1e-8)
 

@@ -18,18 +18,14 @@ from rflaf.functions.densities import Gaussian
 from rflaf.functions.losses import Huber, Squared
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training import algorithm1 as training
-from rflaf.training.algorithm1 import LEAST_REFINED_ROWS
+from rflaf.training import refined
 from rflaf.training.memory import TableSize, least_memory
 from rflaf.training.solvers.refined import search as recipes
-from rflaf.training.solvers.refined.encoded_rows import Table
+from rflaf.training.solvers.refined.encoded_rows import RowsInMemory
+from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, Recipe, RecipeTree
 from rflaf.training.solvers.refined.search import (
-    BENT,
-    EITHER,
-    STRAIGHT,
     Hunt,
     Outliers,
-    Plan,
     Trial,
     choose_width,
     find_outliers,
@@ -37,11 +33,12 @@ from rflaf.training.solvers.refined.search import (
     search,
     without_weak_columns,
 )
-from rflaf.training.solvers.refined.trainer import Recipe, Shape
+from rflaf.training.solvers.refined.trainer import Shape
 from rflaf.training.specification import FitSpec
+from rflaf.training.train import LEAST_REFINED_ROWS, train_model
 
 SHAPE = Shape(16, BSplineBasis(10, 3), False, Gaussian())
-PLANS = {"bent": BENT, "straight": STRAIGHT, "either": EITHER}
+PLANS = {"bent": CURVED, "straight": STRAIGHT, "either": EITHER}
 QUICK, QUICK_BENT = Recipe(1e-4, nodes=0), Recipe(1e-4, nodes=9)
 
 each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
@@ -49,19 +46,19 @@ each_quick_recipe = pytest.mark.parametrize("recipe", [QUICK, QUICK_BENT], ids=[
 seeds = st.integers(0, 2**32 - 1)
 
 
-def every_recipe(plan: Plan) -> list[Recipe]:
+def every_recipe(plan: RecipeTree) -> list[Recipe]:
     return [*plan.first, *(recipe for follows in plan.following.values() for recipe in follows)]
 
 
-def some_table(n_rows: int = 300, n_outputs: int = 1, seed: int = 0, weighted: bool = False) -> Table:
+def some_table(n_rows: int = 300, n_outputs: int = 1, seed: int = 0, weighted: bool = False) -> RowsInMemory:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-2, 2, (n_rows, 3))
     y = np.stack([np.sin(X[:, 0] + o) + X[:, 1] for o in range(n_outputs)], axis=1)
     weight = rng.uniform(0.1, 2, n_rows) if weighted else np.ones(n_rows)
-    return Table(X, y + 0.1 * rng.standard_normal(y.shape), weight / weight.mean())
+    return RowsInMemory(X, y + 0.1 * rng.standard_normal(y.shape), weight / weight.mean())
 
 
-def hunt_on(table: Table, seed: int = 0) -> Hunt:
+def hunt_on(table: RowsInMemory, seed: int = 0) -> Hunt:
     return hold_out(table, table.X.mean(axis=0), table.X.std(axis=0), np.random.default_rng(seed), 0.5)
 
 
@@ -84,7 +81,7 @@ def test_with_alpha_given_every_recipe_has_it_and_none_is_tried_twice(plan, alph
     assert given_alpha.with_alpha(alpha) == given_alpha
 
 
-def ways(plan: Plan, tried: list[Recipe]) -> list[list[Recipe]]:
+def ways(plan: RecipeTree, tried: list[Recipe]) -> list[list[Recipe]]:
     """All that a search may try after what it has tried, each way to its end."""
     lasts = [recipe for recipe in tried if recipe in plan.following]
     new = [plan.following[last] for last in lasts if not {*plan.following[last]} & {*tried}]
@@ -112,7 +109,7 @@ def test_a_scaled_plan_is_the_same_but_for_its_penalties(plan, factor):
 
 
 def test_plans_bend_as_they_are_named():
-    assert all(recipe.nodes for recipe in every_recipe(BENT))
+    assert all(recipe.nodes for recipe in every_recipe(CURVED))
     assert not any(recipe.nodes for recipe in every_recipe(STRAIGHT))
     assert {bool(recipe.nodes) for recipe in EITHER.first} == {True, False}
 
@@ -123,7 +120,7 @@ def test_plans_bend_as_they_are_named():
 @settings(max_examples=60)
 @given(st.integers(20, 3000), seeds)
 def test_every_split_is_a_partition_and_no_row_is_held_out_twice(n_rows, seed):
-    table = Table(np.zeros((n_rows, 1)), np.zeros((n_rows, 1)), np.ones(n_rows))
+    table = RowsInMemory(np.zeros((n_rows, 1)), np.zeros((n_rows, 1)), np.ones(n_rows))
     hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(seed), 0.5)
     for kept, held_out in hunt.splits:
         np.testing.assert_array_equal(np.sort(np.concatenate([kept, held_out])), np.arange(n_rows))
@@ -272,7 +269,7 @@ class KnownErrors:
         return recipe.nodes < self.too_fine
 
 
-def search_known(errors: dict[Recipe, float], plan: Plan, **limits: int):
+def search_known(errors: dict[Recipe, float], plan: RecipeTree, **limits: int):
     hunt = KnownErrors(by_recipe=errors, **limits)
     return search(hunt, SHAPE, plan, ThreadExecutor(1)), [recipe for recipe, _ in hunt.tried]
 
@@ -297,7 +294,7 @@ def test_the_search_returns_all_it_tried_the_best_first(name, data):
     assert found == sorted(found)
 
 
-THREE = Plan((QUICK,), {QUICK: (QUICK_BENT,), QUICK_BENT: (Recipe(1.0, nodes=65),)})
+THREE = RecipeTree((QUICK,), {QUICK: (QUICK_BENT,), QUICK_BENT: (Recipe(1.0, nodes=65),)})
 
 
 @pytest.mark.parametrize(("second", "n_tried"), [(0.97, 3), (0.99, 2), (1.5, 2), (np.nan, 2)])
@@ -315,7 +312,7 @@ def test_the_search_leaves_out_what_takes_too_long():
 
 def test_columns_that_bend_in_more_places_than_there_is_time_for_are_told_by_what_they_hold():
     rng = np.random.default_rng(0)
-    wide = Table(rng.standard_normal((600, 40)), np.zeros((600, 1)), np.ones(600))
+    wide = RowsInMemory(rng.standard_normal((600, 40)), np.zeros((600, 1)), np.ones(600))
     two_valued = replace(wide, X=(wide.X > 0).astype(float))
     fine = Recipe(1e-4, nodes=129)
     assert not hunt_on(wide).affords(fine)
@@ -324,7 +321,7 @@ def test_columns_that_bend_in_more_places_than_there_is_time_for_are_told_by_wha
 
 
 def test_a_training_that_diverged_is_never_the_best():
-    plan = Plan((QUICK, QUICK_BENT), {QUICK_BENT: (Recipe(1.0),), QUICK: (Recipe(2.0),)})
+    plan = RecipeTree((QUICK, QUICK_BENT), {QUICK_BENT: (Recipe(1.0),), QUICK: (Recipe(2.0),)})
     trials, tried = search_known({QUICK: np.nan, QUICK_BENT: 5.0, Recipe(1.0): np.inf, Recipe(2.0): 0.0}, plan)
     assert tried == [QUICK, QUICK_BENT, Recipe(1.0)]
     assert trials[0].recipe == QUICK_BENT
@@ -376,7 +373,7 @@ def test_no_narrower_width_that_was_tried_is_as_good(values, tolerance):
 def outliers_of(signal: np.ndarray, noise: np.ndarray, predicted: np.ndarray | None = None):
     """What is found where targets are signal + noise and the signal, or ``predicted``, is what a trial predicts."""
     signal, noise = (part.reshape(len(part), -1) for part in (signal, noise))
-    table = Table(np.zeros((len(signal), 1)), signal + noise, np.ones(len(signal)))
+    table = RowsInMemory(np.zeros((len(signal), 1)), signal + noise, np.ones(len(signal)))
     hunt = hold_out(table, np.zeros(1), np.ones(1), np.random.default_rng(0), 0.5)
     predicted = signal if predicted is None else predicted.reshape(signal.shape)
     trial = Trial(QUICK, 16, 0.0, predicted[hunt.held_out])
@@ -574,7 +571,7 @@ def test_columns_of_noise_get_little_importance():
 @pytest.mark.parametrize(("error", "reason"), [(0.0, StopReason.CONVEX), (np.inf, StopReason.TRAINED)])
 def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeypatch, error, reason):
     X, y = rows(300)
-    monkeypatch.setattr(training, "_rival_error", lambda *_: error)
+    monkeypatch.setattr(refined, "_rival_error", lambda *_: error)
     model = regressor(curves=False).fit(X, y)
     assert model.stop_reason_ is reason
     assert [trial.error for trial in model.trials_] == sorted(trial.error for trial in model.trials_)
@@ -590,7 +587,7 @@ def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_bo
     for name, forced in (("chosen", None), ("given", 0.0), ("refined", np.inf)):
         with monkeypatch.context() as patch:
             if forced is not None:
-                patch.setattr(training, "_rival_error", lambda *_, error=forced: error)
+                patch.setattr(refined, "_rival_error", lambda *_, error=forced: error)
             model = regressor().fit(X, y)
         errors[name] = np.mean((model.predict(new) - new @ slopes) ** 2)
     assert errors["chosen"] < 1.25 * min(errors["given"], errors["refined"])
@@ -686,8 +683,8 @@ def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, cu
         n_chunks.append(len(chunks))
         return chunks
 
-    original = training.Streamed
-    monkeypatch.setattr(training, "Streamed", streamed)
+    original = refined.Streamed
+    monkeypatch.setattr(refined, "Streamed", streamed)
     X, y = rows(3500)
     spec = FitSpec(n_components=16, refined=True, per_component=True, curves=curves)
     spec = replace(spec, memory=least_memory(spec, TableSize(*X.shape, 1, 8)))
@@ -695,7 +692,7 @@ def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, cu
     for n_workers in (1, 2):
         with ThreadExecutor(n_workers) as executor:
             results.append(
-                training.train(ArraySource(X, y[:, None], block_rows=64), spec, np.random.default_rng(0), executor)
+                train_model(ArraySource(X, y[:, None], block_rows=64), spec, np.random.default_rng(0), executor)
             )
     assert n_chunks[0] == n_chunks[1] > 5
     one, two = (result.model.decision(TEST_X)[:, 0] for result in results)
@@ -751,7 +748,7 @@ def test_rows_of_weight_zero_are_as_good_as_absent():
 
 @pytest.mark.slow
 def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(monkeypatch):
-    monkeypatch.setattr(training, "_SEARCH_ROWS", 600)
+    monkeypatch.setattr(refined, "SEARCH_ROWS", 600)
     X, y = rows(6000)
     weight = np.zeros(6000)
     weight[::20] = 1

@@ -14,12 +14,13 @@ from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.solvers.shared_activation import (
     STARTS,
+    ActivationTask,
     Search,
-    SharedProblem,
     StopReason,
     learn_shared_activation,
     minimise_on_sphere,
 )
+from rflaf.training.solvers.shared_problem import SharedProblem
 
 RIDGE = 1e-3
 BASES = (BSplineBasis(10), RBFBasis(10), BSplineBasis(8, degree=1))
@@ -204,10 +205,9 @@ def test_every_stop_reason_carries_advice():
 
 def learn(source, basis=BASES[0], alpha=None, intercept=True, search=None, start=None, seed=0, n_workers=1):
     with ThreadExecutor(n_workers) as executor:
-        return learn_shared_activation(
-            source, some_directions(n_components=20), basis, alpha, intercept, search or Search(),
-            np.random.default_rng(seed), executor, start,
-        )  # fmt: skip
+        directions, rng = some_directions(n_components=20), np.random.default_rng(seed)
+        task = ActivationTask(source, directions, basis, intercept, search or Search(), rng, executor)
+        return learn_shared_activation(task, alpha, start)
 
 
 @each_basis
@@ -340,9 +340,8 @@ def test_the_covariance_is_the_spread_over_repeated_noise(intercept, sampling):
     def learned(seed: int, executor: ThreadExecutor):
         y = signal + np.random.default_rng(seed).normal(scale=0.1, size=800)
         search = Search(tol=1e-9, max_iter=500)
-        return learn_shared_activation(
-            ArraySource(X, y[:, None]), directions, basis, 1e-9, intercept, search, rng, executor, start=a
-        )
+        task = ActivationTask(ArraySource(X, y[:, None]), directions, basis, intercept, search, rng, executor)
+        return learn_shared_activation(task, 1e-9, start=a)
 
     with ThreadExecutor() as executor:
         answers = [learned(seed, executor) for seed in range(25)]

@@ -23,13 +23,14 @@ from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import no_knots
 from rflaf.functions.densities import Gaussian
 from rflaf.functions.losses import Huber, Squared
-from rflaf.model.features import activate_reference
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.model.reference_features import activate_reference
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import SingleThreadedBLAS
-from rflaf.training.solvers.refined.encoded_rows import Encoding, InMemory, Streamed, Table, encode, read
-from rflaf.training.solvers.refined.ensemble import Members, train
-from rflaf.training.solvers.refined.trainer import Recipe, Shape, Trainer, begin, fold
+from rflaf.training.solvers.refined.encoded_rows import Encoding, InMemory, RowsInMemory, Streamed, encode, read
+from rflaf.training.solvers.refined.ensemble import Members, train_members
+from rflaf.training.solvers.refined.recipes import Recipe
+from rflaf.training.solvers.refined.trainer import Shape, Trainer, start_trainer, unscaled
 
 BASIS = BSplineBasis(10)
 N_CELLS = 7
@@ -472,14 +473,14 @@ def mixed_columns(n_rows: int = 500, seed: int = 0) -> np.ndarray:
     )
 
 
-def some_table(n_rows: int = 500, n_outputs: int = 1, seed: int = 0, weighted: bool = False) -> Table:
+def some_table(n_rows: int = 500, n_outputs: int = 1, seed: int = 0, weighted: bool = False) -> RowsInMemory:
     X, rng = mixed_columns(n_rows, seed), np.random.default_rng(seed + 1)
     y = np.column_stack([np.sin(X[:, 0]), X[:, 2] / 3 + 9, X[:, 1] * X[:, 4] / 9])[:, :n_outputs]
     weight = rng.exponential(size=n_rows) if weighted else np.ones(n_rows)
-    return Table(X, y, weight / weight.mean())
+    return RowsInMemory(X, y, weight / weight.mean())
 
 
-def encoded(table: Table, nodes: int) -> Encoding:
+def encoded(table: RowsInMemory, nodes: int) -> Encoding:
     return encode(table, table.X.mean(axis=0), table.X.std(axis=0), nodes)
 
 
@@ -488,7 +489,7 @@ def alone(trainer: Trainer, rng: np.random.Generator) -> Members:
 
 
 def trained(
-    table: Table,
+    table: RowsInMemory,
     nodes: int = 33,
     width: int = 16,
     shared: bool = False,
@@ -501,8 +502,8 @@ def trained(
     encoding, rng = encoded(table, nodes), np.random.default_rng(seed)
     rows = encoding.rows(table.X, table.y, table.weight)
     what = Shape(width, BSplineBasis(16) if basis is None else basis, shared, Gaussian(), **shape)
-    trainer = begin(encoding, rows, table.X, what, Recipe(alpha, nodes=nodes), rng, table.n_rows)
-    trace = train(alone(trainer, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, effort)
+    trainer = start_trainer(encoding, rows, table.X, what, Recipe(alpha, nodes=nodes), rng, table.n_rows)
+    trace = train_members(alone(trainer, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, effort)
     return trainer, rows, trace
 
 
@@ -550,7 +551,7 @@ def test_rows_beyond_the_nodes_stand_on_the_last_of_them():
 def test_columns_are_scaled_as_told_and_those_of_scale_zero_are_left_out(dtype, nodes):
     X = np.array([[0, 0, 5, 2], [0, 1, 5, 8], [3, 2, 5, 2]], dtype)
     scale = np.array([0.3, 0.5, 0.0, 0.0])
-    encoding = encode(Table(X, np.zeros((3, 1)), np.ones(3)), X.mean(axis=0), scale, nodes)
+    encoding = encode(RowsInMemory(X, np.zeros((3, 1)), np.ones(3)), X.mean(axis=0), scale, nodes)
     np.testing.assert_array_equal(encoding.scale, scale)
     np.testing.assert_array_equal(encoding.linear, [0] if nodes else [0, 1])
     np.testing.assert_array_equal(encoding.knots.columns, [1] if nodes else [])
@@ -562,7 +563,7 @@ def test_a_column_constant_to_rounding_is_left_out():
     table = some_table()
     X = np.column_stack([table.X, 1 + np.finfo(float).eps * np.random.default_rng(0).integers(0, 4, 500)])
     scale = np.append(table.X.std(axis=0), 0.0)
-    encoding = encode(Table(X, table.y, table.weight), X.mean(axis=0), scale, 33)
+    encoding = encode(RowsInMemory(X, table.y, table.weight), X.mean(axis=0), scale, 33)
     assert 5 not in encoding.columns
 
 
@@ -588,7 +589,7 @@ def test_without_weights_every_row_weighs_one():
     np.testing.assert_array_equal(table.weight, [1, 1, 1])
 
 
-def streamed(table: Table, memory: int, block_rows: int = 32) -> Streamed:
+def streamed(table: RowsInMemory, memory: int, block_rows: int = 32) -> Streamed:
     source = ArraySource(table.X, table.y, table.weight, block_rows)
     return Streamed(source, encoded(table, 33), 1.0, memory)
 
@@ -633,7 +634,7 @@ def test_training_starts_from_centred_projections_of_unit_spread_and_activations
     encoding = encoded(table, 33)
     rows = encoding.rows(table.X, table.y, table.weight)
     shape = Shape(11, BSplineBasis(16), False, Gaussian())
-    trainer = begin(encoding, rows, table.X, shape, Recipe(1e-4), np.random.default_rng(0), 500)
+    trainer = start_trainer(encoding, rows, table.X, shape, Recipe(1e-4), np.random.default_rng(0), 500)
     np.testing.assert_array_equal(trainer.outputs(rows, np.arange(500)), 0)
     pieces = shape.basis.pieces()
     u = pieces.low + pieces.step * (inputs_reference(as_double(rows), as_double(trainer.network))[:, :11] + 0.5)
@@ -648,7 +649,7 @@ def test_a_bandwidth_given_divides_the_directions():
     weights = []
     for bandwidth in (1.0, 4.0):
         shape = Shape(8, BSplineBasis(16), False, Gaussian(), bandwidth)
-        trainer = begin(encoding, rows, table.X, shape, Recipe(1e-4, nodes=0), np.random.default_rng(0), 500)
+        trainer = start_trainer(encoding, rows, table.X, shape, Recipe(1e-4, nodes=0), np.random.default_rng(0), 500)
         weights.append(trainer.parameters.W)
     np.testing.assert_allclose(weights[0], 4 * weights[1], rtol=1e-6)
     assert np.abs(weights[0]).min() > 0
@@ -660,7 +661,7 @@ def test_ramps_are_centred_over_the_rows():
     encoding = encoded(table, 33)
     rows = encoding.rows(table.X, table.y, table.weight)
     shape = Shape(8, BSplineBasis(16), False, Gaussian())
-    nodes = begin(encoding, rows, table.X, shape, Recipe(1e-4), np.random.default_rng(0), 500).nodes
+    nodes = start_trainer(encoding, rows, table.X, shape, Recipe(1e-4), np.random.default_rng(0), 500).nodes
     for curve, column in enumerate(encoding.knots.columns):
         q, own = encoding.knots.of(curve), slice(encoding.knots.start[curve], encoding.knots.start[curve + 1])
         means = [np.interp(table.X[:, column], q[k - 1 : k + 1], [0, 1]).mean() for k in range(1, q.size)]
@@ -678,7 +679,7 @@ def test_batches_grow_with_the_rows(n_rows, batch):
     rows = encoding.rows(table.X, table.y, table.weight)
     shape = Shape(8, BSplineBasis(16), False, Gaussian())
     recipe = Recipe(1e-4, nodes=0)
-    assert begin(encoding, rows, table.X, shape, recipe, np.random.default_rng(0), n_rows).batch == batch
+    assert start_trainer(encoding, rows, table.X, shape, recipe, np.random.default_rng(0), n_rows).batch == batch
 
 
 @pytest.mark.parametrize(("n_rows", "bent", "straight"), [(36_000, 15, 24), (10**9, 8, 8), (200, 100, 100)])
@@ -691,7 +692,7 @@ def test_fewer_rows_take_more_epochs(n_rows, bent, straight):
 
 
 def folded_model(trainer: Trainer) -> RandomFeatureModel:
-    refined = fold(trainer)
+    refined = unscaled(trainer)
     activation = Activation(trainer.shape.basis, refined.a)
     n_outputs = refined.V.shape[1]
     return RandomFeatureModel(refined.directions, activation, refined.V, np.zeros(n_outputs), refined.curves)
@@ -748,7 +749,7 @@ def test_a_model_in_radial_functions_folds_as_well(shared):
 
 
 def test_columns_that_are_all_constant_fold_to_a_constant():
-    table = Table(np.full((100, 2), 3.0), np.full((100, 1), 0.5), np.ones(100))
+    table = RowsInMemory(np.full((100, 2), 3.0), np.full((100, 1), 0.5), np.ones(100))
     trainer, rows, trace = trained(table, effort=0.5)
     model = folded_model(trainer)
     np.testing.assert_array_equal(model.directions.W, 0)
@@ -760,7 +761,7 @@ def test_columns_that_are_all_constant_fold_to_a_constant():
 
 def test_curves_begin_at_zero_and_the_line_carries_the_rest():
     trainer, _, _ = trained(some_table())
-    curves = fold(trainer).curves
+    curves = unscaled(trainer).curves
     np.testing.assert_array_equal(curves.values[curves.knots.start[:-1]], 0)
     assert np.abs(curves.values).max() > 0.1
 
@@ -768,12 +769,12 @@ def test_curves_begin_at_zero_and_the_line_carries_the_rest():
 # Training
 
 
-def easy_table(n_rows: int = 2000, n_noise: int = 0, seed: int = 0) -> Table:
+def easy_table(n_rows: int = 2000, n_noise: int = 0, seed: int = 0) -> RowsInMemory:
     """y = sin(3 x0) + step(x1), and columns that say nothing."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n_rows, 2 + n_noise))
     y = np.sin(3 * X[:, 0]) + (X[:, 1] > 0.2)
-    return Table(X, y[:, None] - y.mean(), np.ones(n_rows))
+    return RowsInMemory(X, y[:, None] - y.mean(), np.ones(n_rows))
 
 
 def test_an_easy_target_is_learned():
@@ -826,7 +827,7 @@ def test_weights_are_worth_copies_of_a_row():
     X = np.repeat([[0.0], [1.0]], 200, axis=0)
     y = np.tile([0.0, 1.0], 200)[:, None]
     weight = np.where(X[:, 0] == 0, np.tile([3.0, 1.0], 200), np.tile([1.0, 3.0], 200)) / 2
-    trainer, rows, _ = trained(Table(X, y, weight), effort=1.0, alpha=0.0)
+    trainer, rows, _ = trained(RowsInMemory(X, y, weight), effort=1.0, alpha=0.0)
     out = trainer.outputs(rows, np.array([0, 200]))[:, 0]
     np.testing.assert_allclose(out, [0.25, 0.75], atol=0.03)
 
@@ -856,11 +857,11 @@ def test_the_same_seed_gives_the_same_bits(shared):
     assert np.any(first[0].parameters.W != other[0].parameters.W)
 
 
-def start_again(table: Table, encoding: Encoding) -> tuple[Trainer, np.random.Generator]:
+def start_again(table: RowsInMemory, encoding: Encoding) -> tuple[Trainer, np.random.Generator]:
     rng = np.random.default_rng(0)
     rows = encoding.rows(table.X, table.y, table.weight)
     shape = Shape(16, BSplineBasis(16), False, Gaussian())
-    return begin(encoding, rows, table.X, shape, Recipe(1e-5), rng, table.n_rows), rng
+    return start_trainer(encoding, rows, table.X, shape, Recipe(1e-5), rng, table.n_rows), rng
 
 
 def test_training_from_chunks_is_deterministic_and_learns():
@@ -871,7 +872,7 @@ def test_training_from_chunks_is_deterministic_and_learns():
             chunks = streamed(table, 32 * 70 * 10)
             assert len(chunks) > 3
             trainer, rng = start_again(table, chunks.encoding)
-            traces.append(train(alone(trainer, rng), chunks, table.n_rows, 0.5))
+            traces.append(train_members(alone(trainer, rng), chunks, table.n_rows, 0.5))
             parameters.append(trainer.parameters)
     np.testing.assert_array_equal(*traces)
     for one, two in zip(*parameters, strict=True):
@@ -884,10 +885,10 @@ def test_one_chunk_of_a_source_trains_as_the_table_in_memory():
     with SingleThreadedBLAS():
         chunks = streamed(table, 2**31)
         trainer, rng = start_again(table, chunks.encoding)
-        from_source = train(alone(trainer, rng), chunks, table.n_rows, 0.2)
+        from_source = train_members(alone(trainer, rng), chunks, table.n_rows, 0.2)
         again, rng = start_again(table, chunks.encoding)
         rows = chunks.encoding.rows(table.X, table.y, table.weight)
-        in_memory = train(alone(again, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, 0.2)
+        in_memory = train_members(alone(again, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, 0.2)
     np.testing.assert_array_equal(from_source, in_memory)
     np.testing.assert_array_equal(trainer.parameters.W, again.parameters.W)
 
@@ -927,7 +928,7 @@ def test_only_the_rows_of_the_index_are_trained_on():
     for each in (table, spoilt):
         trainer, rng = start_again(each, encoded(each, 33))
         rows = trainer.encoding.rows(each.X, each.y, each.weight)
-        train(alone(trainer, rng), InMemory(rows, np.arange(200)), 200, 0.1)
+        train_members(alone(trainer, rng), InMemory(rows, np.arange(200)), 200, 0.1)
         trainers.append(trainer)
     np.testing.assert_array_equal(trainers[0].parameters.C, trainers[1].parameters.C)
 
@@ -953,7 +954,7 @@ def test_the_trace_has_one_mean_loss_an_epoch(effort, epochs):
     trainer, rng = start_again(table, encoded(table, 33))
     assert trainer.recipe.epochs(4000) == 45
     rows = trainer.encoding.rows(table.X, table.y, table.weight)
-    trace = train(alone(trainer, rng), InMemory(rows, np.arange(4000)), 4000, effort)
+    trace = train_members(alone(trainer, rng), InMemory(rows, np.arange(4000)), 4000, effort)
     assert trace.shape == (epochs,)
     assert 0.05 * table.y.var() < trace[0] < 1.5 * table.y.var()
 

@@ -1,4 +1,4 @@
-"""The estimators: scikit-learn's conventions translated into a `rflaf.training.algorithm1.FitSpec` and back.
+"""The estimators: scikit-learn's conventions translated into a `rflaf.training.specification.FitSpec` and back.
 
 No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
 estimator is left as it was.
@@ -40,11 +40,12 @@ from rflaf.rows.files import is_files
 from rflaf.rows.inputs import OpenRows, open_rows
 from rflaf.rows.progress import Begin, displays, watched
 from rflaf.rows.tables import TableEncoding
-from rflaf.training.algorithm1 import FitResult, train
 from rflaf.training.memory import TableSize, plan_more, plan_prediction
-from rflaf.training.online import Chunk, Seen, Terms, begin, carry_on
+from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
+from rflaf.training.result import FitResult
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
+from rflaf.training.train import train_model
 
 from .parameters import check_parameters, refuse_contradiction, resolve_basis, resolve_random_state, sized_basis
 from .retired import accept_retired, refuse_retired
@@ -227,7 +228,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
             resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
         ):
-            return train(source, spec, rng, executor)
+            return train_model(source, spec, rng, executor)
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
@@ -239,7 +240,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             executor = watched(workers, begin_pass)
             executor = executor if budget.n_workers is None else executor.limited(budget.n_workers)
             if first:
-                model, self._seen = begin(self.model_, self._terms, chunk, executor)
+                model, self._seen = start_updates(self.model_, self._terms, chunk, executor)
             else:
                 model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
         self._adopt(model)
@@ -345,7 +346,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         sampling = resolve_sampling(self.sampling)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
-            tolerance=float(self.width_tolerance),
+            width_tolerance=float(self.width_tolerance),
             refined=self.directions == "refined",
             curves=None if isinstance(self.curves, str) else bool(self.curves),
             keep_outliers=self._keeps_outliers,

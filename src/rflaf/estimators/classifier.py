@@ -25,7 +25,7 @@ from rflaf.rows.dask import by_partition
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import open_rows
 from rflaf.rows.progress import Begin
-from rflaf.training.algorithm1 import FitResult
+from rflaf.training.result import FitResult
 
 from .base import Fitting, RandomFeatureEstimator, check_weight
 from .class_labels import check_class_weight, known_classes, refuse_one_class, refuse_others

@@ -30,6 +30,7 @@ from rflaf.rows.blocks import MOST_ROWS, BlockSource, array_source
 from rflaf.rows.executors import Executor, ThreadExecutor, resolve_n_jobs
 from rflaf.theory import Case, check_delta, lambda_for, leverage_width, plain_width
 from rflaf.theory.spectrum import Decay, KernelSpectrum, spectrum_of_rows
+from rflaf.training.context import Fit
 from rflaf.training.memory import TableSize, fit_stages
 from rflaf.training.pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
 from rflaf.training.problem import Problem, state_problem
@@ -225,7 +226,7 @@ def plan(
     check_value("width_tolerance", width_tolerance)
     X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
     targets, loss = resolve_targets(X, y, loss)
-    case: Case = "squared" if isinstance(loss, Squared) else "lipschitz"
+    case: Case = "squared" if loss.closed_form else "lipschitz"
     lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
     rng = resolve_random_state(random_state)
     source = array_source(X, targets)
@@ -291,10 +292,12 @@ class ApproximateKernel:
         return Z / self.mean_square**0.5
 
     def practice(self, lam: float, width_tolerance: float, rng: np.random.Generator) -> Practice:
-        problem, pool, activation, spec, size = self.problem, self.pool, self.activation, self.spec, self.mean_square
-        path = enough_components(problem, pool, activation, spec, rng, self.executor)
-        greedy = replace(spec, sampling="greedy", pool_size=pool.n_components, n_components=pool.n_components // 2)
-        selection = select_pool(problem.proxy, pool, activation.a[None], greedy, rng, self.executor)
+        pool, activation, size = self.pool, self.activation, self.mean_square
+        fit = Fit(self.problem, self.spec, rng, self.executor)
+        path = enough_components(fit, pool, activation)
+        half = pool.n_components // 2
+        greedy = fit.respecified(sampling="greedy", pool_size=pool.n_components, n_components=half)
+        selection = select_pool(greedy, pool, activation.a[None])
         v = self.equations.system(True).solve(lam * pool.n_components * size).v
         seconds = self.learning + self._seconds(path.best_width(width_tolerance))
         return Practice(path, selection, float(np.sum(v**2)) * pool.n_components * size, seconds)
@@ -324,9 +327,10 @@ def approximate_kernel(
     """
     spec = FitSpec(pool_size, sampling="plain", loss=loss or Squared())
     problem = state_problem(source, spec.loss, True, rng, executor)
-    _, pool = draw_pool(problem, spec, rng, executor)
+    fit = Fit(problem, spec, rng, executor)
+    _, pool = draw_pool(fit)
     started = perf_counter()
-    activation = _fixed(spec) if loss is None else learn_activation(problem, pool, spec, rng, executor)
+    activation = _fixed(spec) if loss is None else learn_activation(fit, pool)
     learning = perf_counter() - started
     return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
 

@@ -27,7 +27,8 @@ from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFReg
 from rflaf.functions._kernels.curves import FARTHEST
 from rflaf.functions.curves import one_over_gaps
 from rflaf.functions.losses import HIGHEST_LOGARITHM, Logistic, Loss, Poisson, Softmax
-from rflaf.model.features import CurvedMap, centre_of, compile_features
+from rflaf.model.curved_features import CurvedMap, compile_features
+from rflaf.model.features import centre_of
 from rflaf.model.random_feature_model import RandomFeatureModel
 
 

@@ -1,11 +1,11 @@
 """Random features z_m(x) = sigma_m(w_m . x + b_m), the one place where they are computed.
 
-A `FeatureMap` is directions and activation compiled together: the grid of the activation is folded
-into the directions, so that a projection *is* a cell coordinate. Each compiled loop has its plain NumPy
-twin here, named ``*_reference``; the tests hold them equal. Blocks are component-major: (n_components, n_rows).
+A `FeatureMap` is directions and activation compiled together: the grid of the activation is folded into the directions,
+so that a projection *is* a cell coordinate. `rflaf.model.reference_features` holds the NumPy twin of each compiled
+loop; `rflaf.model.curved_features` adds column curves. Blocks are component-major: (n_components, n_rows).
 
-In single precision a column of large mean and small spread would lose its digits in a product with the directions.
-Where a map finds such columns when it is compiled, it takes rows from a ``centre`` first, which is exact near it.
+In single precision a column of large mean and small spread would lose its digits in a product with the directions. A
+map compiled for such columns subtracts a ``centre`` from the rows first, which is exact near it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from rflaf.functions._kernels import curves as _curve_kernels
 from rflaf.functions._kernels import features as _kernels
 from rflaf.functions._kernels.vectors import lanes
 from rflaf.functions.bases import Pieces
-from rflaf.functions.curves import ColumnCurves, one_over_gaps
 from rflaf.functions.densities import Directions
 from rflaf.rows.blocks import Block, BlockSource, Scratch
 from rflaf.rows.executors import Executor
 
 from .normal_equations import NormalEquations
 
-_FAR = 16  # times the length of a table, or of a column's nodes, from zero: where single precision needs a centre
+FAR = 16  # times the length of a table, or of a column's nodes, from zero: where single precision needs a centre
 _EVERY = 8  # tiles, one is looked at for zeros
 _WEAK = 1e-3  # directions in which a centre is not sought, as a share of the strongest
 
@@ -63,10 +62,10 @@ class RowFeatures:
     def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
         """Normal equations of the features of all rows, in one pass."""
 
-        def one(block: Block, scratch: Scratch) -> NormalEquations:
+        def sum_block(block: Block, scratch: Scratch) -> NormalEquations:
             return NormalEquations.from_design(self.design(block, scratch), block.y.shape[1], block.weight)
 
-        return executor.reduce(source, one)
+        return executor.reduce(source, sum_block, "summing the normal equations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ class FeatureMap(RowFeatures):
             if self.centre is not None:
                 out -= (self.centre @ self.W)[:, None]
         else:
-            rows = _from_centre(X, self.centre)
+            rows = from_centre(X, self.centre)
             if _mostly_zero(rows):
                 _kernels.project(rows, *_in_tiles(self), out)
                 return out
@@ -119,7 +118,7 @@ class FeatureMap(RowFeatures):
         return out
 
 
-def _from_centre(X: Array, centre: Array | None) -> Array:
+def from_centre(X: Array, centre: Array | None) -> Array:
     """Dense rows counted from a centre."""
     return X if centre is None else X - centre
 
@@ -161,7 +160,7 @@ def sum_robust_equations(
 ) -> NormalEquations:
     """Normal equations with every row that is farther than ``delta`` from z . v weighted down in proportion."""
 
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
+    def sum_block(block: Block, scratch: Scratch) -> NormalEquations:
         z = feature_map.features(
             block.X, scratch.array("z", (feature_map.n_components, block.n_rows), feature_map.dtype)
         )
@@ -171,13 +170,13 @@ def sum_robust_equations(
         weighted = Block(block.X, block.y, weight)
         return NormalEquations.from_design(feature_map.design(weighted, scratch), block.y.shape[1], weight)
 
-    return executor.reduce(source, one)
+    return executor.reduce(source, sum_block, "summing the normal equations, outliers weighted down")
 
 
 def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) -> FeatureMap:
     """Fold the grid of the activation into the directions: u = (z - low) / step - 1/2."""
     W, offset = directions.W, directions.offset
-    centre = _far_centre(W, offset, pieces, dtype)
+    centre = far_centre(W, offset, pieces, dtype)
     if centre is not None:
         offset = offset + centre @ W
     return FeatureMap(
@@ -188,7 +187,7 @@ def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) ->
     )
 
 
-def _far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | None:
+def far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | None:
     """Where rows project on the middle of the table, (n_features,), if the way there from zero costs them digits.
 
     Fewer components than columns tell only part of where that is, and keep part of the digits.
@@ -196,11 +195,11 @@ def _far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | 
     length = pieces.step * pieces.n_cells
     way = pieces.low + length / 2 - offset
     used = W.any(axis=1)
-    if np.dtype(dtype) != np.float32 or not used.any() or not np.abs(way).max(initial=0) > _FAR * length:
+    if np.dtype(dtype) != np.float32 or not used.any() or not np.abs(way).max(initial=0) > FAR * length:
         return None
     centre = np.zeros(W.shape[0])
     centre[used] = centre_of(W[used], way)
-    return _in_single_precision(centre)
+    return in_single_precision(centre)
 
 
 def centre_of(W: Array, target: Array) -> Array:
@@ -214,7 +213,7 @@ def centre_of(W: Array, target: Array) -> Array:
     return np.asarray(found / length[:, 0])
 
 
-def _in_single_precision(centre: Any) -> Any:
+def in_single_precision(centre: Any) -> Any:
     """A centre rounded as it will be taken off; zero where it is beyond all numbers."""
     return np.where(np.abs(centre) < np.finfo(np.float32).max, centre, 0).astype(np.float32).astype(np.float64)
 
@@ -265,174 +264,3 @@ def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
         np.pad(v, ((0, padding), (0, 0))).astype(dtype),
         np.asarray(intercept, dtype),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class CurvedMap(RowFeatures):
-    """Directions, column curves and tables in one dtype; the width is padded to whole vectors.
-
-    Columns in ``linear`` enter through ``W``, those in ``columns`` through ``H``, the values of line and curve together
-    at the nodes, with one more node on either side so that the line goes on beyond them.
-
-    Attributes
-    ----------
-    linear : (L,); W : (L, S); columns : (C,); nodes : (T,); first : (C + 1,); bias : (S,)
-    gaps : (T,), one over the distance from a node to the next; H : (S / B, T, B), packed in blocks of components
-    table : (1 or S, n_cells, 4)
-    width : number of components without the padding
-    centre : (n_features,), or None for zero; nodes are those of x - centre
-    """
-
-    linear: Array
-    W: Array
-    columns: Array
-    nodes: Array
-    gaps: Array
-    first: Array
-    H: Array
-    bias: Array
-    table: Array
-    width: int
-    centre: Array | None = None
-
-    @property
-    def n_components(self) -> int:
-        return self.width
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.H.dtype)
-
-    def features(self, X: Any, out: Array) -> Array:
-        """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
-        rows = _from_centre(X.toarray() if sp.issparse(X) else X, self.centre)
-        u = np.empty((rows.shape[0], self.bias.size), self.dtype)
-        _curve_kernels.curved_inputs(
-            rows, self.linear, self.W, self.columns, self.nodes, self.gaps, self.first, self.H, self.bias, u
-        )
-        out[...] = u.T[: self.width]
-        _kernels.activate(out, self.table[: self.width], out)
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class CurvedPredictor:
-    """A whole model with column curves, packed for its fused kernel; ``v`` (n_outputs, S); rows as of `Predictor`."""
-
-    map: CurvedMap
-    v: Array
-    intercept: Array
-
-    def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
-        """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
-        m = self.map
-        _curve_kernels.predict_curved(
-            X, m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table, self.v, self.intercept,
-            out, start, stop,
-        )  # fmt: skip
-
-
-def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pieces, a: Array, dtype: Any) -> CurvedMap:
-    """Fold the grid of the activation into directions and curves; columns without any effect are left out."""
-    knots, W = curves.knots, directions.W
-    offset, moved = directions.offset.astype(np.float64), np.zeros(directions.n_features)
-    columns, nodes, values = [], [], []
-    for curve, column in enumerate(knots.columns):
-        own = curves.values[knots.start[curve] : knots.start[curve + 1]]
-        if not (W[column].any() or own.any()):
-            continue
-        q = knots.of(curve)
-        centre, unit = (q[0] + q[-1]) / 2, q[-1] - q[0]
-        wide = np.concatenate([[q[0] - unit], q, [q[-1] + unit]])
-        if np.dtype(dtype) == np.float32 and abs(centre) > _FAR * unit:
-            moved[column] = _in_single_precision(centre)
-        columns.append(column)
-        nodes.append(wide - moved[column])
-        values.append((wide - centre)[:, None] * W[column] + np.concatenate([own[:1], own, own[-1:]]))
-        offset += centre * W[column]
-    linear = np.setdiff1d(np.flatnonzero(W.any(axis=1)), knots.columns)
-    straight = _far_centre(W[linear], offset, pieces, dtype)
-    if straight is not None:
-        moved[linear] = straight
-        offset += straight @ W[linear]
-    block = _curve_kernels.BLOCK_VECTORS * lanes(dtype)
-    padding = -offset.size % block
-
-    def wide_as(rows: Array) -> Array:
-        return np.ascontiguousarray(np.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, padding)]), dtype)
-
-    table = pieces.table(a)
-    if table.shape[0] > 1:
-        table = np.pad(table, ((0, padding), (0, 0), (0, 0)))
-    H = wide_as((np.concatenate(values) if values else np.zeros((0, offset.size))) / pieces.step)
-    return CurvedMap(
-        linear,
-        wide_as(W[linear] / pieces.step),
-        np.array(columns, np.intp),
-        np.concatenate(nodes).astype(dtype) if nodes else np.zeros(0, dtype),
-        np.concatenate([one_over_gaps(part, dtype) for part in nodes]) if nodes else np.zeros(0, dtype),
-        np.cumsum([0, *(part.size for part in nodes)]),
-        np.ascontiguousarray(H.reshape(H.shape[0], H.shape[1] // block, block).transpose(1, 0, 2)),
-        wide_as((offset - pieces.low) / pieces.step - 0.5),
-        np.ascontiguousarray(table, dtype),
-        int(offset.size),
-        moved.astype(dtype) if moved.any() else None,
-    )
-
-
-def compile_features(
-    directions: Directions, curves: ColumnCurves | None, pieces: Pieces, a: Array, dtype: Any
-) -> FeatureMap | CurvedMap:
-    """The map of a model whose columns may bend."""
-    if curves is None:
-        return compile_map(directions, pieces, a, dtype)
-    return compile_curved_map(directions, curves, pieces, a, dtype)
-
-
-def pack_curved(curved_map: CurvedMap, v: Array, intercept: Array) -> CurvedPredictor:
-    """Pack ``v`` (n_components, n_outputs) and the map for `CurvedPredictor`."""
-    padding = curved_map.bias.size - curved_map.width
-    dtype = curved_map.dtype
-    wide = np.ascontiguousarray(np.pad(v.T, ((0, 0), (0, padding))), dtype)
-    return CurvedPredictor(curved_map, wide, np.asarray(intercept, dtype))
-
-
-def scatter_reference(u: Array, e: Array, n_cells: int) -> Array:
-    """Moments sum_{m, r} e[m, r] t^p of every cell, (1, n_cells, 4): the transpose of a shared look-up."""
-    k, t = _locate(u, n_cells)
-    moments = np.zeros((n_cells, 4))
-    for p in range(4):
-        np.add.at(moments[:, p], k, e * t**p)
-    return moments[None]
-
-
-def activate_reference(u: Array, table: Array) -> Array:
-    """table_m(u[m, r]) for cell coordinates (n_components, n_rows) and tables (1 or n_components, n_cells, 4)."""
-    k, t = _locate(u, table.shape[1])
-    c = np.broadcast_to(table, (u.shape[0], *table.shape[1:]))[np.arange(u.shape[0])[:, None], k]
-    return c[..., 0] + t * (c[..., 1] + t * (c[..., 2] + t * c[..., 3]))
-
-
-def expand_reference(u: Array, pieces: Pieces) -> Array:
-    """B_i(u[m, r]): (n_components, n_basis, n_rows)."""
-    k, t = _locate(u, pieces.n_cells)
-    return np.einsum("mrip,mrp->mir", pieces.coefficients[k], t[..., None] ** np.arange(4))
-
-
-def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:
-    """H(v)' (n_basis, n_rows): sum_m weights[m] B_i(u[m, r])."""
-    k, t = _locate(u, pieces.n_cells)
-    values = np.einsum("mrip,mrp->mri", pieces.coefficients[k], t[..., None] ** np.arange(4))
-    return np.einsum("m,mri->ir", weights, values)
-
-
-def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Array) -> Array:
-    """What `Predictor.predict` computes, through an (n_components, n_rows) array."""
-    u = feature_map.W.T @ _from_centre(X, feature_map.centre).T + feature_map.offset[:, None]
-    return activate_reference(u, feature_map.table).T @ v + intercept
-
-
-def _locate(u: Array, n_cells: int) -> tuple[Array, Array]:
-    clipped = np.clip(u, -0.5, np.nextafter(n_cells - 0.5, 0))
-    k = np.minimum(np.floor(clipped + 0.5), n_cells - 1).astype(np.intp)  # the sum may round up to n_cells
-    return k, clipped - k

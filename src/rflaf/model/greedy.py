@@ -192,14 +192,14 @@ def feature_pool(
     root = np.sqrt(share)
     y = y - share @ y if intercept else y
 
-    def one(first: int) -> tuple[Array, Array, Array, Array]:
+    def make_part(first: int) -> tuple[Array, Array, Array, Array]:
         Z = features(slice(first, min(first + PART, pool_size)))
         z_mean = Z @ share.astype(Z.dtype) if intercept else np.zeros(len(Z), Z.dtype)
         Z -= z_mean[:, None]
         Z *= root.astype(Z.dtype)
         return Z, Z @ (root[:, None] * y).astype(Z.dtype), z_mean, np.einsum("jr,jr->j", Z, Z)
 
-    tasks = [partial(one, first) for first in range(0, pool_size, PART)]
+    tasks = [partial(make_part, first) for first in range(0, pool_size, PART)]
     parts, *sums = zip(*executor.side_by_side(tasks), strict=True)
     c, z_mean, length = (np.concatenate(part).astype(np.float64) for part in sums)
     whole = bool(np.all(w == np.floor(w)))  # weights are counts of repeated rows

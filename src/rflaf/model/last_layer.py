@@ -19,7 +19,8 @@ import numpy as np
 from rflaf.errors import Array
 
 from .greedy import Selection, select_greedily
-from .normal_equations import NormalEquations, RidgeFactor, RidgeSolution, RidgeSystem
+from .normal_equations import NormalEquations
+from .ridge import RidgeFactor, RidgeSolution, RidgeSystem
 
 
 @dataclass(frozen=True)

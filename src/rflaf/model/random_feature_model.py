@@ -22,7 +22,8 @@ from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Directions
 from rflaf.rows.executors import resolve_n_jobs
 
-from .features import CurvedMap, CurvedPredictor, FeatureMap, Predictor, compile_features, pack, pack_curved
+from .curved_features import CurvedMap, CurvedPredictor, compile_features, pack_curved
+from .features import FeatureMap, Predictor, pack
 from .last_layer import LastLayer
 
 _BLOCK_ROWS = 1024

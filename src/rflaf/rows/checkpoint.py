@@ -1,13 +1,13 @@
-"""A long fit that was killed goes on where it was: the results of its passes are kept in a file.
+"""Checkpoints: a killed fit resumes from the results of its passes, which are kept in a file.
 
-A fit is a few passes over the rows and little between them, and everything between is determined by the seed. So a
-checkpoint records what passes gave, in the order of the fit; the same fit started again takes each result from there
-instead of passing over the rows, and ends at the same model, bit for bit. Refined models record their state after every
-epoch, or more often where an epoch is long.
+A fit is a few passes over the rows; the seed determines everything between them. A checkpoint records the result of
+every pass, in the order of the fit. The same fit started again reads each result instead of passing over the rows and
+ends at the same model, bit for bit. Refined models record their state after every epoch, or more often where an epoch
+is long.
 
-The file is a first line, then records that are only ever added: a line of JSON, and arrays as NumPy writes them,
-without pickle. A record cut short by a crash is dropped by its checksum, so the file is whole after every pass. A pass
-is recorded where making its result took longer than reading it back will. The file is removed when the fit is done.
+The file is a title line, then append-only records: a line of JSON, and arrays as NumPy writes them, without pickle. The
+checksum drops a record cut short by a crash, so the file is valid after every pass. A pass is recorded where computing
+its result took longer than reading it will. The file is removed when the fit is complete.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from rflaf.errors import Array, CheckpointWarning, InvalidParameterError
 from .blocks import Block, BlockSource, innermost
 from .executors import Executor, Item, Items, State, Total
 
-_TITLE = b"rflaf checkpoint 1\n"
+_TITLE = b"rflaf checkpoint 2\n"
 _LEAST_SECONDS = 0.5
-_BYTES_A_SECOND = 1e8  # that a record is written and read with, at least
-_MOST_DEAD = 2**26  # bytes of records that others replaced, before the file is written anew
+_BYTES_PER_SECOND = 1e8  # lower bound on the speed of writing and reading a record
+_MOST_DEAD = 2**26  # bytes of replaced records before the file is compacted
 _PACKAGE = __name__.partition(".")[0]
 
 
 class Recorded:
-    """An executor that takes the results of its calls from a journal where they are there, and adds those that are not.
+    """An executor that reads the results of its calls from a journal, or computes and records them.
 
-    Calls are told apart by their number, so they must come from one thread, in the order of the fit.
+    Calls are identified by their number, so they must come from one thread, in the order of the fit.
     """
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
@@ -61,36 +61,36 @@ class Recorded:
     def elsewhere(self, items: Items[Any]) -> bool:
         return self._executor.elsewhere(items)
 
-    def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
+    def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
         if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
-            return self._executor.reduce(items, map_item)
-        total: Total = self._once(len(items), map_item, lambda: self._executor.reduce(items, map_item))
+            return self._executor.reduce(items, map_item, label)
+        total: Total = self._once(len(items), label, lambda: self._executor.reduce(items, map_item, label))
         return total
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
-        return self._once(len(items), map_item, lambda: self._executor.map(items, map_item))
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
+        return self._once(len(items), label, lambda: self._executor.map(items, map_item, label))
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return self._executor.side_by_side(tasks)
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
-        key = self._journal.next_key(n_steps, advance)
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
+        key = self._journal.next_key(n_steps, label)
         first = 0
         if key in self._journal:
             first, state = self._journal.read(key)
         kept = perf_counter()
 
-        def one(before: State, step: int) -> State:
+        def advance_and_record(before: State, step: int) -> State:
             nonlocal kept
             after = advance(before, first + step)
             if self._journal.keep(key, (first + step + 1, after), perf_counter() - kept):
                 kept = perf_counter()
             return after
 
-        return self._executor.fold(n_steps - first, state, one)
+        return self._executor.fold(n_steps - first, state, advance_and_record, label)
 
-    def _once(self, n_items: int, work: Any, compute: Callable[[], Any]) -> Any:
-        key = self._journal.next_key(n_items, work)
+    def _once(self, n_items: int, label: str, compute: Callable[[], Any]) -> Any:
+        key = self._journal.next_key(n_items, label)
         if key in self._journal:
             return self._journal.read(key)
         started = perf_counter()
@@ -106,7 +106,7 @@ class _Record:
 
 
 class Journal:
-    """Records by key in one file, the last of a key counting."""
+    """Records by key in one file; the last record of a key is valid."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -123,18 +123,17 @@ class Journal:
     def __len__(self) -> int:
         return len(self._records)
 
-    def next_key(self, n_items: int, work: Any) -> str:
-        """The key of the next call: its number, and what it is, so that another fit is told."""
+    def next_key(self, n_items: int, label: str) -> str:
+        """Return the key of the next call: call number, label and number of items; a mismatch means another fit."""
         self._calls += 1
-        name = getattr(getattr(work, "func", work), "__qualname__", "")
-        key = f"{self._calls} {name} {n_items}"
+        key = f"{self._calls} {label} {n_items}"
         others = [other for other in self._records if other.startswith(f"{self._calls} ") and other != key]
         if others:
             raise _another(self.path, f"pass {others[0]!r} where this fit has {key!r}")
         return key
 
     def read(self, key: str) -> Any:
-        """The value of a key."""
+        """Return the value of a key."""
         record = self._records[key]
         with self.path.open("rb") as file:
             file.seek(record.start)
@@ -143,7 +142,7 @@ class Journal:
                 return _unpack(header["value"], arrays)
 
     def keep(self, key: str, value: Any, seconds: float) -> bool:
-        """Record a value if making it took ``seconds`` long enough; a value of foreign objects is not recorded."""
+        """Record a value if computing it took long enough; a value of foreign objects is not recorded."""
         if seconds < _LEAST_SECONDS or self._full:
             return False
         arrays: list[Array] = []
@@ -151,12 +150,12 @@ class Journal:
             packed = _pack(value, arrays)
         except TypeError:
             return False
-        if seconds < _LEAST_SECONDS + sum(array.nbytes for array in arrays) / _BYTES_A_SECOND:
+        if seconds < _LEAST_SECONDS + sum(array.nbytes for array in arrays) / _BYTES_PER_SECOND:
             return False
         return self.write(key, packed, arrays)
 
     def write(self, key: str, packed: Any, arrays: list[Array]) -> bool:
-        """Add a record and see it on the disk. A disk that is full ends the recording, not the fit."""
+        """Append a record and flush it to disk. A full disk ends the recording, not the fit."""
         payload = io.BytesIO()
         np.savez(payload, **{str(number): array for number, array in enumerate(arrays)})  # type: ignore[arg-type]
         body = payload.getvalue()
@@ -193,7 +192,7 @@ class Journal:
             os.fsync(file.fileno())
 
     def _compact(self) -> None:
-        """Write the records that count to a new file, and put it in the place of the old one at once."""
+        """Write the valid records to a new file and replace the old one atomically."""
         fresh = self.path.with_name(self.path.name + ".new")
         records, end = {}, len(_TITLE)
         with suppress(OSError):
@@ -210,7 +209,7 @@ class Journal:
             self._records, self._end = records, end
 
     def _scan(self) -> None:
-        """Find the records of a file, up to the first that is not whole."""
+        """Find the records of a file, up to the first damaged one."""
         with self.path.open("rb") as file:
             if file.readline() != _TITLE:
                 raise InvalidParameterError(
@@ -239,10 +238,10 @@ def resumed(
     executor: Executor,
     seeded: bool,
 ) -> Iterator[Executor]:
-    """An executor that records the passes of a fit in the file ``path``, and takes them from there if it was killed.
+    """Yield an executor that records the passes of a fit in the file ``path`` and reads those of a killed fit.
 
-    ``parameters`` are all that determines the fit beside its rows and the state of ``rng``; where that is not
-    ``seeded``, it is put back to what it was in the fit that was killed.
+    ``parameters`` and the state of ``rng`` determine the fit beside its rows; an ``rng`` that is not ``seeded`` is
+    set to its state in the killed fit.
     """
     if path is None:
         yield executor
@@ -282,19 +281,19 @@ def _another(path: Path, found: str) -> InvalidParameterError:
 
 
 def _same(first: Any, second: Any) -> bool:
-    """Whether two states of a generator are equal."""
-    one, other = [], []  # type: ignore[var-annotated]
-    alike = _pack(first, one) == _pack(second, other)
-    return alike and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+    """Return whether two states of a generator are equal."""
+    arrays: tuple[list[Array], list[Array]] = [], []
+    alike = _pack(first, arrays[0]) == _pack(second, arrays[1])
+    return alike and all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True))
 
 
 def fingerprint(source: BlockSource, executor: Executor) -> int:
-    """A number that changes with the rows: that of the files they are in, or of the rows themselves, in one pass."""
+    """Return a number that identifies the rows: that of their files, or a checksum computed in one pass."""
     source = innermost(source)
     stated = getattr(source, "fingerprint", None)
     if stated is not None:
         return int(stated)
-    found = executor.map(source, _block_crc)
+    found = executor.map(source, _block_crc, "checking the rows against the checkpoint")
     return zlib.crc32(repr((source.n_samples, [found[i] for i in range(len(found))])).encode())
 
 
@@ -311,7 +310,7 @@ def _block_crc(block: Block) -> int:
 
 
 def _pack(value: Any, arrays: list[Array]) -> Any:
-    """Plain JSON for a value made of numbers, texts, arrays and objects of this package; arrays are set aside."""
+    """Return plain JSON for a value of numbers, strings, arrays and objects of this package; arrays are set aside."""
     if value is None or isinstance(value, bool | str) or type(value) in (int, float):
         return value
     if isinstance(value, np.ndarray | np.generic):
@@ -326,7 +325,7 @@ def _pack(value: Any, arrays: list[Array]) -> Any:
     kind = type(value)
     if kind.__module__.partition(".")[0] != _PACKAGE:
         raise TypeError(kind)
-    name = f"{kind.__module__}:{kind.__qualname__}"
+    name = kind.__name__
     if isinstance(value, Enum):
         return {"enum": name, "member": value.name}
     if isinstance(value, tuple):
@@ -359,15 +358,18 @@ def _unpack(packed: Any, arrays: Any) -> Any:
 
 
 def _type_named(name: str) -> Any:
-    """A tuple, dataclass or enumeration of this package; nothing else is ever made.
+    """Return the tuple, dataclass or enumeration of this package with that name; nothing else is ever built.
 
-    Whatever a fit records is of a module that it has loaded, so nothing is imported because a file names it.
+    Whatever a fit records is of a module that it has loaded, so a file never causes an import. A name that two loaded
+    classes share is refused as well.
     """
-    module, _, qualified = name.partition(":")
-    found: Any = sys.modules.get(module) if module.partition(".")[0] == _PACKAGE else None
-    for part in qualified.split("."):
-        found = getattr(found, part, None)
-    fine = isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, tuple | Enum))
-    if not fine or found.__module__ != module:
+    found = {
+        kind
+        for module, content in list(sys.modules.items())
+        if module.partition(".")[0] == _PACKAGE and isinstance(kind := vars(content).get(name), type)
+        if kind.__module__.partition(".")[0] == _PACKAGE and kind.__name__ == name
+        if dataclasses.is_dataclass(kind) or issubclass(kind, tuple | Enum)
+    }
+    if len(found) != 1:
         raise InvalidParameterError("a checkpoint must hold results of this package only", name, "Remove the file.")
-    return found
+    return found.pop()

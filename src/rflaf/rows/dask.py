@@ -150,11 +150,11 @@ class DaskExecutor:
     def elsewhere(self, items: Items[Any]) -> bool:
         return parts_of(items) is not None
 
-    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total:
+    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)``, part by part; the parts are added in a fixed tree."""
         parts = parts_of(items)
         if parts is None:
-            return self._here.reduce(items, map_item)
+            return self._here.reduce(items, map_item, label)
         graph, keys = _each_part(_sum_part, parts.handles, (parts.open, map_item))
         total: Total = self.cluster.compute(graph, [_add_all(graph, keys)])[0]
         return total
@@ -162,15 +162,15 @@ class DaskExecutor:
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return self._here.side_by_side(tasks)
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         """Steps that follow one another, here."""
-        return self._here.fold(n_steps, state, advance)
+        return self._here.fold(n_steps, state, advance, label)
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         """``[map_item(item) for item in items]``; of items that live elsewhere the results stay there."""
         parts = parts_of(items)
         if parts is None:
-            return self._here.map(items, map_item)
+            return self._here.map(items, map_item, label)
         graph, keys = _each_part(_map_part, parts.handles, (parts.open, map_item))
         return KeptItems(self.cluster, self.cluster.persist(graph, keys), parts.sizes)
 

@@ -1,9 +1,9 @@
-"""One primitive runs the whole engine: ``reduce(items, map_item)``, a sum over blocks.
+"""Executors: ``reduce(items, map_item, label)``, a sum over blocks, runs every solver.
 
-Blocks are mapped in parallel, one thread each with BLAS held to one thread inside, and their results are
-added **in the order of the blocks**, whoever finished first: the sum is the same, bit for bit, for any number of
-threads. While an executor is open BLAS has one thread in the whole process; the earlier limit returns when
-the last open executor closes, also when several threads of the caller fit models at once.
+Blocks are mapped in parallel, one thread each with BLAS held to one thread inside, and the results are added **in the
+order of the blocks**: the sum is the same, bit for bit, for any number of threads. Labels name a pass in plain words;
+progress bars show them and checkpoints are keyed by them. While an executor is open BLAS has one thread in the whole
+process; the earlier limit returns when the last open executor closes, also when several threads fit models at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ItemOut = TypeVar("ItemOut", covariant=True)
 
 
 class Items(Protocol[ItemOut]):
-    """Anything with a length and numbered items: a list of blocks or a source of them."""
+    """A sequence with a length and numbered items: a list of blocks or a source of them."""
 
     def __len__(self) -> int: ...
 
@@ -38,7 +38,7 @@ class Items(Protocol[ItemOut]):
 
 
 class Summable(Protocol):
-    """A partial sum that takes another one in."""
+    """A partial sum to which another one can be added."""
 
     def __iadd__(self, other: Any) -> Any: ...
 
@@ -48,36 +48,36 @@ State = TypeVar("State")
 
 
 class Executor(Protocol):
-    """Where blocks are mapped and summed."""
+    """Maps and sums blocks. A ``label`` says in plain words what a pass does."""
 
     @property
     def n_workers(self) -> int: ...
 
-    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total: ...
+    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total: ...
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
-        """A list, or items that stay where those given live."""
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
+        """Return a list, or results that stay where the items live."""
         ...
 
     def elsewhere(self, items: Items[Any]) -> bool:
-        """Whether these items are mapped in other processes, which see nothing of this one."""
+        """Return whether these items are mapped in other processes, which share no memory with this one."""
         ...
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
-        """What ``n_steps`` steps make of a state, each of the one before: ``advance(state, step)``."""
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
+        """Return the state after ``n_steps`` steps ``state = advance(state, step)``."""
         ...
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        """The results of tasks in this process that are part of one step: they are not recorded or shown."""
+        """Return the results of tasks in this process that belong to one step; they are neither recorded nor shown."""
         ...
 
     def limited(self, n_workers: int) -> Executor:
-        """The same with at most so many workers at once."""
+        """Return the executor with at most ``n_workers`` workers at once."""
         ...
 
 
-def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
-    """What ``n_steps`` steps make of a state.
+def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
+    """Return the state after ``n_steps`` steps.
 
     >>> fold_in_turn(3, 1, lambda state, step: 10 * state + step)
     1012
@@ -88,7 +88,7 @@ def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], Sta
 
 
 def all_in_turn(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """The results of tasks, one after the other.
+    """Return the results of tasks, run one after the other.
 
     >>> all_in_turn([lambda: 1, lambda: 2])
     [1, 2]
@@ -131,7 +131,7 @@ class ThreadExecutor:
 
     def __init__(self, n_workers: int = 1) -> None:
         self.n_workers = n_workers
-        self._window = n_workers + 1  # one waits while every worker is busy, so none idles
+        self._window = n_workers + 1  # one item waits while every worker is busy, so none idles
         self._blas = SingleThreadedBLAS()
         self._pool: ThreadPoolExecutor | None = None
         self._local = threading.local()
@@ -150,7 +150,7 @@ class ThreadExecutor:
             self._pool = None
         self._blas.__exit__(kind, error, trace)
 
-    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total:
+    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)`` in the order of the items; at least one item."""
         results = self._results(len(items), lambda i: map_item(items[i], self._scratch()))
         total = next(results)
@@ -158,23 +158,23 @@ class ThreadExecutor:
             total += partial
         return total
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> list[Any]:
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> list[Any]:
         """``[map_item(item) for item in items]``."""
         return list(self._results(len(items), lambda i: map_item(items[i])))
 
     def elsewhere(self, items: Items[Any]) -> bool:
         return False
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
-        """Steps that follow one another, in the calling thread."""
-        return fold_in_turn(n_steps, state, advance)
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
+        """Run steps one after the other, in the calling thread."""
+        return fold_in_turn(n_steps, state, advance, label)
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         """``[task() for task in tasks]``."""
         return list(self._results(len(tasks), lambda i: tasks[i]()))
 
     def limited(self, n_workers: int) -> ThreadExecutor:
-        """The same threads, at most ``n_workers`` of them busy."""
+        """Return an executor on the same threads, at most ``n_workers`` of them busy."""
         if n_workers >= self.n_workers:
             return self
         fewer = copy.copy(self)
@@ -205,7 +205,8 @@ class ThreadExecutor:
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Number of worker threads: None follows the limit BLAS has, which joblib, OMP_NUM_THREADS and threadpoolctl set.
+    """Return the number of worker threads; None follows the limit of BLAS, set by joblib, OMP_NUM_THREADS or
+    threadpoolctl.
 
     Negative numbers count back from the number of processors, as everywhere in scikit-learn.
     """
@@ -226,7 +227,7 @@ def _blas_libraries() -> list[Any]:
 
 
 def _set_blas_threads(counts: list[int]) -> None:
-    """From any thread: threadpoolctl 3.8 lets one thread control OpenBLAS and ignores the others until it lets go."""
+    """Set the threads of every BLAS, from any thread: threadpoolctl 3.8 ignores all but the controlling thread."""
     for library, count in zip(_blas_libraries(), counts, strict=True):
         let_go = getattr(library, "clear_controlling_thread", lambda force: None)
         let_go(force=True)

@@ -146,9 +146,9 @@ def shortened(values: Any, bits: int) -> Any:
 
 
 def measure(source: BlockSource, executor: Executor) -> TableMoments:
-    """Means and spreads of every input and target column, in one pass."""
+    """Return means and spreads of every input and target column, in one pass."""
 
-    def one(block: Block, scratch: Scratch) -> TableMoments:
+    def measure_block(block: Block, scratch: Scratch) -> TableMoments:
         return TableMoments(
             ColumnMoments.from_rows(block.X, block.weight),
             ColumnMoments.from_rows(block.y, block.weight),
@@ -156,7 +156,7 @@ def measure(source: BlockSource, executor: Executor) -> TableMoments:
             block.n_rows if block.weight is None else int(np.count_nonzero(block.weight)),
         )
 
-    return executor.reduce(source, one)
+    return executor.reduce(source, measure_block, "measuring the columns")
 
 
 def _sparse_moments(rows: Any, w: Array, total: float) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
-"""How far a fit is: every pass over the rows, with rows a second and the time left.
+"""Progress of a fit: every pass over the rows, with rows per second and the time left.
 
-An executor is watched from outside, so that no solver knows of it; who reads files shows the first look at them and
-the rows that are drawn from them. On a terminal, where ``rich`` is installed, a long pass has a bar; elsewhere a pass
-that took long is one line of the log. Short passes say nothing, and those of a cluster are known when they are done.
+`Watched` wraps an executor, so no solver knows about displays; file readers report their own initial scan and sampling
+passes. On a terminal with ``rich`` installed a long pass has a bar; elsewhere it is one line of the log. Short passes
+are not shown, and passes on a cluster are counted once they are complete.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, Self
 from .executors import Executor, Item, Items, State, Total
 
 _log = logging.getLogger("rflaf")
-_LONG = 1.0  # seconds before a pass is worth a word
+_LONG = 1.0  # seconds before a pass is shown
 _SHOWN_EVERY = 0.1
 
 
 class PassDisplay:
-    """One pass: counts its items, and says how long it took if that was long; one that fails says nothing.
+    """One pass: counts its items and logs its duration if long; a pass that fails is not logged.
 
-    Where ``n_items`` is not known before, it is None and the items are rows.
+    ``n_items`` is None where it is not known beforehand; the items are then rows.
     """
 
     def __init__(self, name: str, n_items: int | None, n_rows: int | None) -> None:
@@ -52,7 +52,7 @@ class PassDisplay:
             _log.info("%s: %s", self.name, self.pace())
 
     def pace(self) -> str:
-        """Rows, or steps, and how many a second."""
+        """Return the number of rows or steps, and how many per second."""
         rows = self.n_done if self.n_items is None else self.n_done / max(self.n_items, 1) * (self.n_rows or 0)
         count, unit = (rows, "rows") if rows else (float(self.n_done), "steps")
         seconds = max(self.seconds, 1e-9)
@@ -60,14 +60,14 @@ class PassDisplay:
 
 
 class Quiet(PassDisplay):
-    """A pass that nobody watches."""
+    """A pass that is not shown."""
 
     def finish(self, whole: bool) -> None:
-        """Say nothing."""
+        """Show nothing."""
 
 
 class _Bar(PassDisplay):
-    """The same with a bar of ``rich``, shown once the pass has lasted a while."""
+    """One pass with a bar of ``rich``, shown once the pass has lasted a while."""
 
     def __init__(self, progress: Any, name: str, n_items: int | None, n_rows: int | None) -> None:
         super().__init__(name, n_items, n_rows)
@@ -89,12 +89,12 @@ class _Bar(PassDisplay):
         super().finish(whole)
 
 
-Begin = Callable[[str, int | None, int | None], PassDisplay]  # a pass, with its name, number of items and of rows
+Begin = Callable[[str, int | None, int | None], PassDisplay]  # from label, number of items and number of rows
 
 
 @contextmanager
 def displays(verbose: bool) -> Iterator[Begin]:
-    """What every pass is begun with; it is shown on standard error while this is open if ``verbose``."""
+    """Yield the function that begins a display per pass, shown on standard error if ``verbose``."""
     progress = _rich_progress() if verbose and sys.stderr.isatty() else None
     if progress is None:
         yield PassDisplay if verbose else Quiet
@@ -104,7 +104,7 @@ def displays(verbose: bool) -> Iterator[Begin]:
 
 
 def watched(executor: Executor, begin: Begin) -> Executor:
-    """The executor, its passes shown; itself where nobody watches."""
+    """Return the executor with its passes shown, or the executor itself if they are not shown."""
     return executor if begin is Quiet else Watched(executor, begin)
 
 
@@ -113,7 +113,7 @@ class Watched:
 
     def __init__(self, executor: Executor, begin: Begin) -> None:
         self._executor, self._begin = executor, begin
-        self._rows: dict[int, int] = {}  # of the last source with as many blocks
+        self._rows: dict[int, int] = {}  # number of blocks -> rows of the last source with as many
 
     @property
     def n_workers(self) -> int:
@@ -125,33 +125,34 @@ class Watched:
     def elsewhere(self, items: Items[Any]) -> bool:
         return self._executor.elsewhere(items)
 
-    def reduce(self, items: Items[Item], map_item: Callable[..., Total]) -> Total:
-        with self._begun(items, len(items), map_item) as done:
+    def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
+        with self._begun(items, len(items), label) as done:
             if self.elsewhere(items):
-                total: Total = done(self._executor.reduce(items, map_item), len(items))
+                total: Total = done(self._executor.reduce(items, map_item, label), len(items))
                 return total
-            return self._executor.reduce(items, lambda item, scratch: done(map_item(item, scratch)))
+            return self._executor.reduce(items, lambda item, scratch: done(map_item(item, scratch)), label)
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> Any:
-        with self._begun(items, len(items), map_item) as done:
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
+        with self._begun(items, len(items), label) as done:
             if self.elsewhere(items):
-                return done(self._executor.map(items, map_item), len(items))
-            return self._executor.map(items, lambda item: done(map_item(item)))
+                return done(self._executor.map(items, map_item, label), len(items))
+            return self._executor.map(items, lambda item: done(map_item(item)), label)
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         return self._executor.side_by_side(tasks)
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
-        with self._begun(None, n_steps, advance) as done:
-            return self._executor.fold(n_steps, state, lambda before, step: done(advance(before, step)))
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
+        with self._begun(None, n_steps, label) as done:
+            return self._executor.fold(n_steps, state, lambda before, step: done(advance(before, step)), label)
 
     @contextmanager
-    def _begun(self, items: Any, n_items: int, work: Any) -> Iterator[Callable[..., Any]]:
+    def _begun(self, items: Any, n_items: int, label: str) -> Iterator[Callable[..., Any]]:
         n_rows = getattr(items, "n_samples", None)
         if n_rows is not None:
             self._rows[n_items] = n_rows
         lock = threading.Lock()
-        with self._begin(_name(work), n_items, self._rows.get(n_items) if items is not None else None) as display:
+        n_rows = None if items is None else self._rows.get(n_items)
+        with self._begin(label or "pass over the rows", n_items, n_rows) as display:
 
             def done(result: Any, n_done: int = 1) -> Any:
                 with lock:
@@ -162,7 +163,7 @@ class Watched:
 
 
 def _rich_progress() -> Any:
-    """A display for bars, or None where ``rich`` is not installed."""
+    """Return a display for bars, or None where ``rich`` is not installed."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -170,10 +171,3 @@ def _rich_progress() -> Any:
         return None
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[pace]}"), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def _name(work: Any) -> str:
-    """What a pass does, from the function that asked for it: ``sum_equations.<locals>.one`` is "sum equations"."""
-    name = getattr(getattr(work, "func", work), "__qualname__", "pass")
-    parts = [part for part in name.split(".") if part != "<locals>"]
-    return (parts[-2] if "<locals>" in name else parts[-1]).strip("_").replace("_", " ")

@@ -27,6 +27,7 @@ from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
 from rflaf.model.features import compile_map
 from rflaf.rows.blocks import BlockSource, array_source
 from rflaf.rows.executors import Executor, ThreadExecutor
+from rflaf.training.context import Fit
 from rflaf.training.final_fit import fit_shared
 from rflaf.training.pools import learn_activation
 from rflaf.training.problem import state_problem
@@ -170,15 +171,15 @@ def _run_converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]
         started = process_time()
         approximate, leverage = None, None
         if first.scheme == "leverage":
-            approximate = learn_activation(problem, pool, spec, rng, executor)
+            approximate = learn_activation(Fit(problem, spec, rng, executor), pool)
             leverage = _score_pool(problem.source, pool, spec.basis, approximate.a, executor)
         pool_seconds = process_time() - started
         for trial in trials:
             rng = np.random.default_rng([trial.seed, trial.width])
             kept = pool.take(np.arange(trial.width)) if leverage is None else resample(pool, leverage, trial.width, rng)
             started = process_time()
-            learned = learn_activation(problem, kept, spec, rng, executor, approximate)
-            model = fit_shared(problem, kept, learned, spec, rng, executor).model(kept, problem.units)
+            fit = Fit(problem, spec, rng, executor)
+            model = fit_shared(fit, kept, learn_activation(fit, kept, approximate)).model(kept, problem.units)
             fit_seconds = process_time() - started
             model.decision(data.X_test[:WARM_UP], 1)
             started = process_time()

@@ -2,7 +2,7 @@
 
 Under the squared loss the sums of the last layer are all that rows leave behind, and they add: any sequence of chunks
 ends at the fit of all of them. Under any other loss what rows have said is kept as a quadratic in the output weights
-around the solution they led to (`rflaf.training.solvers.convex_loss.Memory`), and new rows are fitted together with
+around the solution they led to (`rflaf.training.solvers.convex_loss.PastRows`), and new rows are fitted together with
 it: a Newton step that is
 never repeated.
 
@@ -25,7 +25,7 @@ from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.blocks import Block, BlockSource, Scratch, SourceView, StandardisedTargets
 from rflaf.rows.executors import Executor
-from rflaf.training.solvers.convex_loss import MadeRows, Memory, Risk, minimise_risk
+from rflaf.training.solvers.convex_loss import MadeRows, PastRows, Risk, minimise_risk
 
 _TOLERANCE, _MOST_STEPS = 1e-8, 500
 
@@ -35,11 +35,11 @@ class Seen:
     """Sums over the rows seen: products of their features, and what they said of the output weights."""
 
     equations: NormalEquations
-    memory: Memory
+    past: PastRows
 
     def faded(self, factor: float) -> Seen:
         """The sums of rows that count ``factor`` of what they did."""
-        return Seen(self.equations.faded(factor), self.memory.faded(factor))
+        return Seen(self.equations.faded(factor), self.past.faded(factor))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Chunk:
         return self.source if self.fade is None else FadedRows(self.source, self.fade)
 
 
-def begin(
+def start_updates(
     model: RandomFeatureModel, terms: Terms, chunk: Chunk, executor: Executor
 ) -> tuple[RandomFeatureModel, Seen | None]:
     """A model that was fitted to the rows of a first chunk, ready for more; output weights anew where rows fade."""
@@ -165,12 +165,11 @@ def remember(
     Where those are gone, any rows like them will do, with the sum of their weights given as ``weight``.
     """
     risk, equations = _risk(model, source, loss, intercept, executor, None)
-    memory = risk.curvature(model.v, model.intercept, ridge)
+    past = risk.curvature(model.v, model.intercept, ridge)
     if weight is None:
-        return Seen(equations, memory)
-    factor = weight / memory.weight
-    alike = Seen(replace(equations, whole_weights=False), memory).faded(factor)
-    return replace(alike, memory=replace(alike.memory, weight=weight))
+        return Seen(equations, past)
+    alike = Seen(replace(equations, whole_weights=False), past).faded(weight / past.weight)
+    return replace(alike, past=replace(alike.past, weight=weight))
 
 
 def learn_more(
@@ -186,9 +185,9 @@ def learn_more(
     risk, equations = _risk(model, source, loss, intercept, executor, seen)
     start = model.v, model.intercept
     solution = minimise_risk(risk, ridge, model.intercept, _TOLERANCE, _MOST_STEPS, start)
-    memory = risk.curvature(solution.v, solution.intercept, ridge)
+    past = risk.curvature(solution.v, solution.intercept, ridge)
     learned = replace(model, v=solution.v, intercept=solution.intercept, last_layer=None)
-    return learned, Seen(equations, memory), solution.stop_reason
+    return learned, Seen(equations, past), solution.stop_reason
 
 
 def _risk(
@@ -201,7 +200,7 @@ def _risk(
         equations = seen.equations + equations
     rows = MadeRows(source, features, importance)
     risk = Risk(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
-    return (risk if seen is None else replace(risk, memory=seen.memory)), equations
+    return (risk if seen is None else replace(risk, past=seen.past)), equations
 
 
 def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: Executor) -> NormalEquations:
@@ -220,13 +219,13 @@ def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: E
 def _sum_faded_equations(source: BlockSource, features: RowFeatures, fade: Fade, executor: Executor) -> NormalEquations:
     """Normal equations of rows that fade; they count for as many observations as is left of them."""
 
-    def one(block: Block, scratch: Scratch) -> NormalEquations:
+    def sum_faded(block: Block, scratch: Scratch) -> NormalEquations:
         faded, given = fade.faded(block), np.ones(block.n_rows) if block.weight is None else block.weight
         sums = NormalEquations.from_design(features.design(faded, scratch), block.y.shape[1], faded.weight)
         count, whole = float(fade.freshness(block)[given > 0].sum()), bool(np.all(given == np.floor(given)))
         return replace(sums, n_rows=count, whole_weights=whole)
 
-    return executor.reduce(source, one)
+    return executor.reduce(source, sum_faded, "summing the normal equations of new rows")
 
 
 def _with_layer(model: RandomFeatureModel, layer: LastLayer) -> RandomFeatureModel:

@@ -1,12 +1,13 @@
 """The pool of random directions: lines 1 to 5 of Algorithm 1, each a function.
 
 Draw directions at the length scale of the data, learn the activation of the pool, score its components or choose
-among them. `rflaf.training.algorithm1` reads these lines in order; `rflaf.estimators.width_plan` reads some of them to
-tell a width beforehand.
+among them. `rflaf.training.algorithm1` calls these lines in order; `rflaf.estimators.width_plan` calls some of them to
+estimate a width beforehand.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -34,150 +35,120 @@ from rflaf.rows.moments import ColumnMoments
 from rflaf.training.solvers.leverage import Leverage, leverage_scores, sampled_leverage_scores
 from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.shared_activation import (
+    ActivationTask,
     SharedActivation,
     learn_shared_activation,
     polish_shared_activation,
     search_dtype,
 )
 
-from .problem import Problem
+from .context import Fit
 from .specification import FitSpec
 
 _BANDWIDTH_ROWS = 2000
-_GREEDY_ROWS_A_COMPONENT, _GREEDY_ROWS = 40, (4000, 12_000)  # to choose by, between these
-_LEAST_GREEDY_ROWS = 1000  # where memory is short
+_GREEDY_ROWS_PER_COMPONENT, GREEDY_ROWS = 40, (4000, 12_000)  # to choose by, between these
+LEAST_GREEDY_ROWS = 1000  # where memory is short
 _WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
 
-def draw_pool(
-    problem: Problem, spec: FitSpec, rng: np.random.Generator, executor: Executor
-) -> tuple[float, Directions]:
-    """Line 1: directions w ~ p(w) for standardised inputs at a length scale of the data, and that length scale."""
-    source, moments = problem.source, problem.moments
-    pool = draw(spec.density, source.n_features, spec.n_pool, rng).fold(moments.X.mean, moments.scale)
-    return _scale(source, pool, spec, rng, executor)
+def draw_pool(fit: Fit) -> tuple[float, Directions]:
+    """Line 1: draw directions w ~ p(w) for standardised inputs; return their length scale and the directions."""
+    moments = fit.problem.moments
+    pool = draw(fit.spec.density, fit.source.n_features, fit.spec.n_pool, fit.rng)
+    return _scale(fit, pool.fold(moments.X.mean, moments.scale))
 
 
-def learn_activation(
-    problem: Problem,
-    directions: Directions,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-    start: SharedActivation | None = None,
-) -> SharedActivation:
-    """One activation for all components; under another loss the squared one of a first step only starts the search."""
-    basis, intercept, search = spec.basis, spec.intercept, spec.search
-    if problem.squared or start is None:
-        alpha, dtype = (spec.alpha, None) if problem.squared else (None, search_dtype(problem.source, problem.loss))
-        a = None if start is None else start.a
-        start = learn_shared_activation(
-            problem.proxy, directions, basis, alpha, intercept, search, rng, executor, a, dtype
-        )
-    if problem.squared:
-        return start
+def learn_activation(fit: Fit, directions: Directions, start: SharedActivation | None = None) -> SharedActivation:
+    """Learn one activation for all components.
+
+    Under another loss the squared loss of a first step only starts the search.
+    """
+    problem, spec = fit.problem, fit.spec
+    task = ActivationTask(problem.proxy, directions, spec.basis, spec.intercept, spec.search, fit.rng, fit.executor)
+    if fit.closed_form:
+        return learn_shared_activation(task, spec.alpha, None if start is None else start.a)
+    if start is None:
+        start = learn_shared_activation(replace(task, dtype=search_dtype(problem.source, problem.loss)), None)
     alpha = start.alpha * problem.curvature / 2 if spec.alpha is None else spec.alpha
-    return polish_shared_activation(
-        problem.source, directions, basis, start, problem.loss, problem.base, alpha, intercept, search, rng, executor
-    )
+    return polish_shared_activation(replace(task, source=problem.source), start, problem.loss, problem.base, alpha)
 
 
 def draw_activations(pool: Directions, basis: Basis, rng: np.random.Generator) -> Array:
-    """An activation for every component to be judged by, (n_components, n_basis): a random walk along the grid.
+    """Draw an activation per component to judge it by, (n_components, n_basis): a random walk along the grid.
 
-    Components chosen by these were seen to do as well as those chosen by one activation learned for all.
+    In experiments, components chosen by these do as well as those chosen by one activation learned for all.
     """
     return np.cumsum(rng.standard_normal((pool.n_components, basis.n_basis)), axis=1)
 
 
 def compile_pool(pool: Directions, a: Array, spec: FitSpec, source: BlockSource) -> FeatureMap:
-    """The features of directions under the activations ``a`` (1 or n_components, n_basis)."""
+    """Compile the features of directions under the activations ``a`` (1 or n_components, n_basis)."""
     return compile_map(pool, spec.basis.pieces(a), a, source.dtype)
 
 
-def score_pool(
-    source: BlockSource,
-    pool: Directions,
-    activation: SharedActivation,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> Leverage:
-    """Line 3: ridge leverage scores of the pool under its activation."""
+def score_pool(fit: Fit, pool: Directions, activation: SharedActivation) -> Leverage:
+    """Line 3: return the ridge leverage scores of the pool under its activation."""
+    source, spec, executor = fit.source, fit.spec, fit.executor
     feature_map = compile_pool(pool, activation.a[None], spec, source)
     if spec.leverage_rows is None:
         return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
-    return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, rng, executor)
+    return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, fit.rng, executor)
 
 
-def select_pool(
-    source: BlockSource,
-    pool: Directions,
-    a: Array,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> Selection:
-    """Instead of lines 3 to 5: greedy selection by the features of a sample of rows, at least one component.
+def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
+    """Instead of lines 3 to 5: select greedily by the features of a sample of rows, at least one component.
 
-    They are features under the activations ``a`` (1 or n_components, n_basis).
+    The features are those under the activations ``a`` (1 or n_components, n_basis).
     """
+    source, spec = fit.problem.proxy, fit.spec
     features = compile_pool(pool, a, spec, source)
-    n_rows = int(np.clip(_GREEDY_ROWS_A_COMPONENT * spec.most_components, *_GREEDY_ROWS))
+    n_rows = int(np.clip(_GREEDY_ROWS_PER_COMPONENT * spec.most_components, *GREEDY_ROWS))
     row_bytes = features.dtype.itemsize * spec.n_pool
     most = _POOL_MEMORY // row_bytes
     if spec.memory is not None:  # the least are planned for
-        most = _LEAST_GREEDY_ROWS + spec.memory // row_bytes
-    n_rows = max(_LEAST_GREEDY_ROWS, min(n_rows, most))
-    kept = _feature_pool(source.sample(n_rows, rng), features, spec.intercept, executor)
+        most = LEAST_GREEDY_ROWS + spec.memory // row_bytes
+    n_rows = max(LEAST_GREEDY_ROWS, min(n_rows, most))
+    kept = _feature_pool(source.sample(n_rows, fit.rng), features, spec.intercept, fit.executor)
     ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
     return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
 
 
-def enough_components(
-    problem: Problem,
-    pool: Directions,
-    activation: SharedActivation,
-    spec: FitSpec,
-    rng: np.random.Generator,
-    executor: Executor,
-) -> WidthPath:
-    """The error of the first components of a pool at every width of a grid, on rows held out of a sample.
+def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) -> WidthPath:
+    """Return the error of the first components of a pool at every width of a grid, on rows held out of a sample.
 
     A plain draw is nested, so its first k directions are the draw of width k.
     """
-    sample = problem.proxy.sample(_WIDTH_ROWS, rng)
+    sample = fit.problem.proxy.sample(_WIDTH_ROWS, fit.rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
-    features = compile_pool(pool, activation.a[None], spec, sample)
+    features = compile_pool(pool, activation.a[None], fit.spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
-        return sum_equations(part, features, executor)
+        return sum_equations(part, features, fit.executor)
 
-    return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), spec.intercept)
+    return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), fit.spec.intercept)
 
 
 def _split(X: Array) -> tuple[Array, Array]:
-    """Which rows to fit and which to hold out, by content; all are both where all are in one fold."""
+    """Return the rows to fit and the rows to hold out, by content; all rows are both if all are in one fold."""
     folds = folds_of(X, N_FOLDS)
     held_out = folds == folds.min()
     return (held_out if held_out.all() else ~held_out), held_out
 
 
-def _scale(
-    source: BlockSource, pool: Directions, spec: FitSpec, rng: np.random.Generator, executor: Executor
-) -> tuple[float, Directions]:
-    """The bandwidth, and the directions divided by it, so that projections have unit spread on the activation's grid.
+def _scale(fit: Fit, pool: Directions) -> tuple[float, Directions]:
+    """Return the bandwidth and the directions divided by it, for projections of unit spread on the activation's grid.
 
     Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
     own, every component is divided by its own spread.
     """
+    spec = fit.spec
     if spec.bandwidth is not None:
         return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
-    spreads = _spreads(source.sample(_BANDWIDTH_ROWS, rng), pool, executor)
+    spreads = _spreads(fit.source.sample(_BANDWIDTH_ROWS, fit.rng), pool, fit.executor)
     bandwidth = float(np.median(spreads)) or 1.0
     if spec.per_component:
         return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
@@ -185,7 +156,7 @@ def _scale(
 
 
 def _spreads(sample: BlockSource, directions: Directions, executor: Executor) -> Array:
-    """Standard deviation of every projection w . x over the rows of a sample."""
+    """Return the standard deviation of every projection w . x over the rows of a sample."""
     rows = stack(sample[i] for i in range(len(sample)))
     root = None if sp.issparse(rows.X) else _root_of_covariance(rows)
 
@@ -201,7 +172,7 @@ def _spreads(sample: BlockSource, directions: Directions, executor: Executor) ->
 
 
 def _root_of_covariance(rows: Block) -> Array:
-    """R with R'R the covariance of the columns of dense rows: so w . x has the standard deviation |R w|.
+    """Return R with R'R the covariance of the columns of dense rows: w . x has the standard deviation |R w|.
 
     It has no more rows than columns, so that many w cost little.
     """
@@ -214,7 +185,7 @@ def _root_of_covariance(rows: Block) -> Array:
 
 
 def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
-    """The features of a sample of rows."""
+    """Compute the features of a sample of rows."""
     rows = stack(sample[i] for i in range(len(sample)))
 
     def of_part(components: slice) -> Array:

@@ -1,4 +1,4 @@
-"""A problem in its own units: rows with scaled targets, the loss for them, and the targets a first step would chase.
+"""A problem in its own units: rows with scaled targets, the loss for them, and the targets of a first step.
 
 Under the squared loss a step from the constant answer follows the targets themselves. Under any other it follows
 
@@ -26,7 +26,7 @@ _ROWS_FOR_A_CONSTANT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Rows with scaled targets, what was measured of them, and the loss in those units.
+    """Rows with scaled targets, their moments, and the loss in those units.
 
     Attributes
     ----------
@@ -44,16 +44,12 @@ class Problem:
     curvature: float = 2.0
 
     @property
-    def squared(self) -> bool:
-        return isinstance(self.loss, Squared)
-
-    @property
     def own_loss(self) -> Loss:
         """The loss in the units of the targets."""
-        return self.loss if self.squared else self.loss.scaled(1 / (float(self.units.scale.mean()) or 1.0))
+        return self.loss.scaled(1 / (float(self.units.scale.mean()) or 1.0))
 
     def with_loss(self, loss: Loss) -> Problem:
-        """The same rows under another loss in the same units."""
+        """Return the problem of the same rows under another loss in the same units."""
         return replace(self, loss=loss)
 
 
@@ -79,10 +75,10 @@ def state_problem(
 def in_units(
     source: BlockSource, loss: Loss, moments: TableMoments, units: Units, intercept: bool, rng: np.random.Generator
 ) -> Problem:
-    """The problem of rows whose units are given."""
+    """State the problem of rows whose units are given."""
     targets = StandardisedTargets(source, units.centre, units.scale)
     zero = np.zeros_like(units.scale)
-    if isinstance(loss, Squared):
+    if loss.closed_form:
         return Problem(targets, targets, moments, loss, zero, units)
     loss = loss.scaled(float(units.scale.mean()) or 1.0)
     sample = targets.sample(_ROWS_FOR_A_CONSTANT, rng)
@@ -97,7 +93,7 @@ def in_units(
 
 
 def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
-    """Means and spreads of every column, the same for any partition of the rows; refused where they overflow."""
+    """Return means and spreads of every column, the same for any partition of the rows; refuse overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = measure(source, executor)
         finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()

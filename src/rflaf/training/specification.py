@@ -13,7 +13,8 @@ _LARGEST_POOL = 5000
 _GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
-FIRST_WIDTH = 100  # where none is given, to begin with
+FIRST_WIDTH = 100  # to begin with, where none is given
+SEARCH_ROWS = 20_000  # sampled to search for a recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class FitSpec:
     Attributes
     ----------
     n_components : S, the number of components; None for the smallest width whose estimated error is within
-        ``tolerance`` of the lowest, on the greedy path or on rows held out
+        ``width_tolerance`` of the lowest, on the greedy path or on rows held out
     widest : the largest width that may be chosen
     refined : train the directions too, from a plain draw
     curves : whether columns of a refined model bend; None for what does better on rows held out
@@ -47,7 +48,7 @@ class FitSpec:
     """
 
     n_components: int | None = 100
-    tolerance: float = 0.01
+    width_tolerance: float = 0.01
     widest: int = _LARGEST_AUTO_WIDTH
     refined: bool = False
     curves: bool | None = None

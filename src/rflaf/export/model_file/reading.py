@@ -21,15 +21,16 @@ from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Logistic, Softmax, Units
 from rflaf.model.greedy import Selection
 from rflaf.model.last_layer import LastLayer
-from rflaf.model.normal_equations import NormalEquations, Remedy
+from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.model.ridge import Remedy
 from rflaf.rows.tables import TableEncoding, TargetEncoding
-from rflaf.training.algorithm1 import FitResult
 from rflaf.training.online import Seen, Terms
-from rflaf.training.solvers.convex_loss import Memory
+from rflaf.training.result import FitResult
+from rflaf.training.solvers.convex_loss import PastRows
 from rflaf.training.solvers.leverage import Leverage
+from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.search import Trial
-from rflaf.training.solvers.refined.trainer import Recipe
 
 from .envelope import Arrays, present
 from .nodes import Node
@@ -302,7 +303,7 @@ def _read_seen(node: Node, width: int, n_outputs: int) -> Seen:
     memory, side = node["memory"], width + 1
     return Seen(
         _read_equations(node["equations"], width, n_outputs),
-        Memory(
+        PastRows(
             memory["A"].array(n_outputs, side, side),
             memory["centre"].array(side, n_outputs),
             memory["slope"].array(side, n_outputs),

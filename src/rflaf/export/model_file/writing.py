@@ -56,6 +56,7 @@ def header_of(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[st
 
 
 def _fitted(estimator: Any) -> dict[str, Any]:
+    seen = estimator._seen
     return {
         "single_output": bool(estimator._single_output),
         "model": estimator.model_,
@@ -73,7 +74,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
             for trial in estimator.trials_
         ],
         "terms": estimator._terms,
-        "seen": estimator._seen,
+        "seen": None if seen is None else {"equations": seen.equations, "memory": seen.past},
     }
 
 

@@ -105,7 +105,9 @@ def sampled_leverage_scores(
     if n_rows >= source.n_samples:
         return leverage_scores(source, pool, lam, executor)
     sample = source.sample(n_rows, rng)
-    halves = executor.reduce(sample, lambda block, scratch: _halve(block, pool, scratch))
+    halves = executor.reduce(
+        sample, lambda block, scratch: _halve(block, pool, scratch), "summing the products of the pool"
+    )
     both = halves.even + halves.odd
     if lam is None:  # that of the whole table
         lam = (both.system(intercept=False).count * source.n_samples / sample.n_samples) ** -0.5

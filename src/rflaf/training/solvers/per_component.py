@@ -28,7 +28,8 @@ from rflaf.functions._kernels import pairs as _pair_kernels
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.densities import Directions
 from rflaf.model.features import FeatureMap, RowFeatures, compile_map, complete_design
-from rflaf.model.normal_equations import NormalEquations, RidgeSolution
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.ridge import RidgeSolution
 from rflaf.rows.blocks import Block, BlockSource, Scratch
 from rflaf.rows.executors import Executor
 
@@ -78,11 +79,11 @@ class ExpandedMap(RowFeatures):
             return RowFeatures.sum_equations(self, source, executor)
         cubics = local.astype(self.dtype)
 
-        def one(block: Block, scratch: Scratch) -> PairSums:
+        def sum_block(block: Block, scratch: Scratch) -> PairSums:
             u = scratch.array("u", (self.to_cells.n_components, block.n_rows), self.dtype)
             return self._sum_pairs(self.to_cells.cells(block.X, u), cubics, block)
 
-        return executor.reduce(source, one).equations(self.T)
+        return executor.reduce(source, sum_block, "summing the normal equations").equations(self.T)
 
     def _sum_pairs(self, u: Array, cubics: Array, block: Block) -> PairSums:
         """The sums of a block whose cell coordinates are ``u`` (n_components, n_rows)."""

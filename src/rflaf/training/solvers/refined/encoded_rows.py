@@ -1,8 +1,8 @@
-"""How rows become what the loops of refined models read: straight columns standardised, bent ones as cells.
+"""Rows as the loops of refined models read them: straight columns standardised, curved columns as cells.
 
-A row finds its cell in a column once, before training; every epoch then reads a number and a fraction. Encoded
-rows take about as much memory as the rows themselves; where they do not fit, they are encoded again chunk by
-chunk in every epoch.
+The cell of a row in a column is found once, before training; every epoch then reads a number and a fraction. Encoded
+rows take about as much memory as the rows themselves; where they do not fit, every epoch encodes them again chunk by
+chunk.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROWS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class RowsInMemory:
     """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one."""
 
     X: Array
@@ -36,27 +36,27 @@ class Table:
         return int(self.X.shape[0])
 
 
-def read(source: BlockSource, blocks: range, mean_weight: float) -> Table:
-    """Blocks of a source as one table; rows of weight zero are left out."""
+def read(source: BlockSource, blocks: range, mean_weight: float) -> RowsInMemory:
+    """Read blocks of a source into memory; rows of weight zero are left out."""
     rows = stack(source[i] for i in blocks)
     X = rows.X.toarray() if sp.issparse(rows.X) else rows.X
     if rows.weight is None:
-        return Table(X, rows.y, np.ones(rows.n_rows))
+        return RowsInMemory(X, rows.y, np.ones(rows.n_rows))
     weight = rows.weight.astype(np.float64)
     used = weight > 0
-    return Table(X[used], rows.y[used], weight[used] / mean_weight)
+    return RowsInMemory(X[used], rows.y[used], weight[used] / mean_weight)
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How rows become what the compiled loops read.
+    """How rows are encoded for the compiled loops.
 
-    Linear columns come first, as (x - mean) / scale; columns that bend as a cell and a fraction each.
+    Straight columns come first, as (x - mean) / scale; curved columns as a cell and a fraction each.
 
     Attributes
     ----------
     mean, scale : (n_features,); a scale of zero leaves a column out
-    knots : of the columns that bend
+    knots : of the curved columns
     """
 
     mean: Array
@@ -65,14 +65,14 @@ class Encoding:
 
     @property
     def linear(self) -> Array:
-        """Numbers of the columns that do not bend."""
-        bends = np.zeros(self.scale.size, bool)
-        bends[self.knots.columns] = True
-        return np.flatnonzero((self.scale > 0) & ~bends)
+        """Return the numbers of the straight columns."""
+        curved = np.zeros(self.scale.size, bool)
+        curved[self.knots.columns] = True
+        return np.flatnonzero((self.scale > 0) & ~curved)
 
     @property
     def columns(self) -> Array:
-        """All columns in use, those that bend last."""
+        """Return all columns in use, the curved ones last."""
         return np.concatenate([self.linear, self.knots.columns])
 
     def standardise(self, X: Array, columns: Array) -> Array:
@@ -83,10 +83,10 @@ class Encoding:
         shape = (X.shape[0], self.knots.n_curves)
         cells, fractions = np.empty(shape, np.int32), np.empty(shape, np.float32)
         if self.knots.n_curves:
-            bent = np.ascontiguousarray(X[:, self.knots.columns], np.float64)
+            curved = np.ascontiguousarray(X[:, self.knots.columns], np.float64)
             within = np.arange(self.knots.n_curves)
             gaps = np.concatenate([one_over_gaps(self.knots.of(curve)) for curve in range(within.size)])
-            _curve_kernels.locate_within(bent, within, self.knots.nodes, gaps, self.knots.start, cells, fractions)
+            _curve_kernels.locate_within(curved, within, self.knots.nodes, gaps, self.knots.start, cells, fractions)
         x = np.empty((X.shape[0], self.linear.size), np.float32)
         for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
             part = slice(first, first + _ROWS_AT_ONCE)
@@ -94,9 +94,9 @@ class Encoding:
         return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
 
 
-def encode(table: Table, mean: Array, scale: Array, nodes: int) -> Encoding:
-    """Where the columns of a table bend, and how they are scaled."""
-    varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has nothing to bend
+def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int) -> Encoding:
+    """Place the knots of the columns and state their scaling."""
+    varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has no curve
     knots = place_knots(varying, nodes) if nodes else no_knots()
     return Encoding(mean, scale, knots)
 

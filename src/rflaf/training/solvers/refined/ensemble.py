@@ -3,8 +3,8 @@
     f = 1/M sum_k f_k,        f_k a refined model of width S / M
 
 The mean of models is a model of the same form, its components those of all members, so it predicts as fast as one that
-was trained whole. Members start from other directions and see the rows in another order: what each of them learns by
-heart differs and averages out. They know nothing of each other, so they are trained side by side.
+was trained whole. Members start from other directions and see the rows in another order: their overfitting differs and
+averages out. They are independent, so they are trained side by side.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from rflaf.functions.densities import Directions, streams
 from rflaf.rows.executors import all_in_turn, fold_in_turn
 
 from .encoded_rows import Chunks, Encoding
-from .trainer import Recipe, Refined, Shape, Trainer, begin, fold
+from .recipes import Recipe
+from .trainer import Refined, Shape, Trainer, start_trainer, unscaled
 
-Fold = Callable[[int, Any, Callable[[Any, int], Any]], Any]
+Fold = Callable[[int, Any, Callable[[Any, int], Any], str], Any]
 SideBySide = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 
@@ -47,13 +48,13 @@ class Members:
 
 
 def share_out(shape: Shape, recipe: Recipe, rng: np.random.Generator) -> list[tuple[Shape, np.random.Generator]]:
-    """The shape of every member, and a generator of its own; components that share one activation stay together."""
+    """Return the shape and generator of every member; components that share one activation stay together."""
     widths = (shape.n_components,) if shape.shared else recipe.widths(shape.n_components)
     shapes = (replace(shape, n_components=width) for width in widths)
     return list(zip(shapes, streams(rng, len(widths)), strict=True))
 
 
-def begin_members(
+def start_members(
     encoding: Encoding,
     rows: kernels.Rows,
     X: Array,
@@ -62,15 +63,15 @@ def begin_members(
     rng: np.random.Generator,
     n_rows: int,
 ) -> Members:
-    """Members at their start, for ``n_rows`` rows like those of a sample ``X``."""
+    """Return untrained members for ``n_rows`` rows like those of a sample ``X``."""
     parts = share_out(shape, recipe, rng)
-    trainers = tuple(begin(encoding, rows, X, part, recipe, generator, n_rows) for part, generator in parts)
+    trainers = tuple(start_trainer(encoding, rows, X, part, recipe, generator, n_rows) for part, generator in parts)
     return Members(trainers, tuple(generator for _, generator in parts), rng)
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a member stands: what Adam knows, and the state of its generator."""
+class MemberState:
+    """Parameters of a member, the moments of Adam, and the state of its generator."""
 
     parameters: kernels.Parameters
     moments: kernels.Parameters
@@ -79,54 +80,54 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Where training stands: its members, the state of the generator, and the losses until now.
+class TrainingState:
+    """The members under training, the state of the generator, and the losses so far.
 
-    ``order`` are the chunks of the epoch under way, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
+    ``order`` holds the chunks of the current epoch, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
     """
 
-    members: tuple[Progress, ...]
+    members: tuple[MemberState, ...]
     generator: Mapping[str, Any]
     order: Array
     step: int
     losses: Array
 
 
-def train(
+def train_members(
     members: Members,
     chunks: Chunks,
     n_rows: int,
     effort: float = 1.0,
-    fold: Fold = fold_in_turn,
+    run_steps: Fold = fold_in_turn,
     side_by_side: SideBySide = all_in_turn,
 ) -> Array:
-    """``effort`` times the epochs of the recipe over ``n_rows`` rows, in a new order every time.
+    """Train for ``effort`` times the epochs of the recipe over ``n_rows`` rows, in a new order every epoch.
 
-    The mean loss of every epoch is returned, that of the members on their own. Chunk follows chunk by ``fold``, which
-    may know how the first ones went; members meet a chunk ``side_by_side``.
+    Return the mean loss of every epoch, averaged over the members. ``run_steps`` goes from chunk to chunk and may
+    resume after the first ones; members train on a chunk ``side_by_side``.
     """
     steps = -(-n_rows // members.batch) + len(chunks) - 1  # at most: the last batch of a chunk may be short
     epochs = max(1, round(effort * members.recipe.epochs(n_rows)))
     rng = members.rng
 
-    def train_on_a_chunk(stage: Stage, number: int) -> Stage:
+    def train_on_a_chunk(before: TrainingState, number: int) -> TrainingState:
         epoch, turn = divmod(number, len(chunks))
-        rng.bit_generator.state = stage.generator
-        order = rng.permutation(len(chunks)) if turn == 0 else stage.order
+        rng.bit_generator.state = before.generator
+        order = rng.permutation(len(chunks)) if turn == 0 else before.order
         rows, index = chunks[order[turn]]
 
-        def one(k: int) -> tuple[Progress, float]:
-            return _advance(members, k, stage.members[k], rows, index, stage.step, epochs * steps)
+        def train_member(k: int) -> tuple[MemberState, float]:
+            return _advance(members, k, before.members[k], rows, index, before.step, epochs * steps)
 
-        done = side_by_side([partial(one, k) for k in range(len(members.trainers))])
-        losses = stage.losses.copy()
+        done = side_by_side([partial(train_member, k) for k in range(len(members.trainers))])
+        losses = before.losses.copy()
         losses[epoch] += np.mean([loss for _, loss in done])
-        step = stage.step + -(-index.size // members.batch)
-        return Stage(tuple(progress for progress, _ in done), rng.bit_generator.state, order, step, losses)
+        step = before.step + -(-index.size // members.batch)
+        return TrainingState(tuple(progress for progress, _ in done), rng.bit_generator.state, order, step, losses)
 
     start = tuple(map(_progress, members.trainers, members.generators))
-    first = Stage(start, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
-    end = fold(epochs * len(chunks), first, train_on_a_chunk)
+    first = TrainingState(start, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
+    end = run_steps(epochs * len(chunks), first, train_on_a_chunk, "training the refined model")
     for trainer, progress in zip(members.trainers, end.members, strict=True):
         trainer.resume(progress.parameters, progress.moments, progress.squares)
     rng.bit_generator.state = end.generator
@@ -134,9 +135,9 @@ def train(
 
 
 def _advance(
-    members: Members, k: int, progress: Progress, rows: kernels.Rows, index: Array, step: int, n_steps: int
-) -> tuple[Progress, float]:
-    """Member ``k`` after the rows of a chunk, and their summed loss on the way."""
+    members: Members, k: int, progress: MemberState, rows: kernels.Rows, index: Array, step: int, n_steps: int
+) -> tuple[MemberState, float]:
+    """Return member ``k`` after training on the rows of a chunk, and their summed loss on the way."""
     trainer, generator = members.trainers[k], members.generators[k]
     trainer.resume(progress.parameters, progress.moments, progress.squares)
     generator.bit_generator.state = progress.generator
@@ -144,17 +145,17 @@ def _advance(
     return _progress(trainer, generator), loss
 
 
-def _progress(trainer: Trainer, generator: np.random.Generator) -> Progress:
-    return Progress(*trainer.state, generator.bit_generator.state)
+def _progress(trainer: Trainer, generator: np.random.Generator) -> MemberState:
+    return MemberState(*trainer.state, generator.bit_generator.state)
 
 
-def fold_members(members: Members) -> Refined:
-    """One model of all members: their components side by side, the output weights divided by their number."""
-    parts = [fold(trainer) for trainer in members.trainers]
+def merge_members(members: Members) -> Refined:
+    """Merge all members into one model: components side by side, output weights divided by the number of members."""
+    parts = [unscaled(trainer) for trainer in members.trainers]
     if len(parts) == 1:
         return parts[0]
     W, V = np.hstack([part.directions.W for part in parts]), np.vstack([part.V for part in parts]) / len(parts)
     offset, width = np.concatenate([part.directions.offset for part in parts]), W.shape[1]
-    bent = [part.curves for part in parts if part.curves is not None]
-    curves = ColumnCurves(bent[0].knots, np.hstack([part.values for part in bent])) if bent else None
+    curved = [part.curves for part in parts if part.curves is not None]
+    curves = ColumnCurves(curved[0].knots, np.hstack([part.values for part in curved])) if curved else None
     return Refined(Directions(W, offset, np.ones(width), width), curves, np.vstack([part.a for part in parts]), V)

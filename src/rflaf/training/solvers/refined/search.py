@@ -1,26 +1,27 @@
-"""Which recipe suits the data: candidates trained on 85 % of the rows and compared on the rest.
+"""The search for a recipe: candidates are trained on 85 % of the rows and compared on the rest.
 
-One thing of a refined model must be searched: the penalty alpha, together with how fast columns move and how they bend.
-A plan names the recipes to try first, and those that follow from the best of them, and so on while it pays. Every
-member of a candidate is one task, so threads pay without changing a bit, and the winner is trained again on all rows.
+The search chooses the penalty alpha, how fast columns move and whether they have curves. A tree names the recipes to
+try first and those that follow from the best of them, as long as the error falls. Every member of a candidate is one
+task, so threads change no bit of the result. The winner is trained again on all rows.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions._kernels.refined import Rows
-from rflaf.functions.losses import Huber, Loss, Squared
+from rflaf.functions.losses import Huber, Loss
 from rflaf.rows.executors import Executor
 
-from .encoded_rows import Encoding, InMemory, Table, encode
-from .ensemble import Members, share_out, train
-from .trainer import Recipe, Shape, begin
+from .encoded_rows import Encoding, InMemory, RowsInMemory, encode
+from .ensemble import Members, share_out, train_members
+from .recipes import Recipe, RecipeTree
+from .trainer import Shape, start_trainer
 
 _log = logging.getLogger("rflaf")
 _HELD_OUT = 0.15
@@ -36,59 +37,6 @@ _PAYS = 0.02  # of the error: what a step of the search must win to go on to ano
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
 _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which recipes to try: ``first``, then those that follow from the best of them, as long as there are some."""
-
-    first: tuple[Recipe, ...]
-    following: dict[Recipe, tuple[Recipe, ...]]
-
-    def scaled(self, factor: float) -> Plan:
-        """The same with all penalties multiplied."""
-
-        def scale(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
-            return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
-
-        following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
-        return Plan(scale(self.first), following)
-
-    def with_alpha(self, alpha: float) -> Plan:
-        """The same with the penalty given: what is left to choose is how columns move and bend."""
-        tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
-        return Plan(tuple(sorted(tried, key=astuple)), {})
-
-
-_EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)
-_FINE = Recipe(1.5e-6, 0.3, nodes=129, effort=1.5)
-_STRAIGHT = Recipe(3e-4, 0.5, nodes=0)
-_VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
-BENT = Plan(
-    (_EASY, _MIDDLE, _STIFF),
-    {
-        _EASY: (_FINE, Recipe(1.5e-6, 0.3, effort=1.5)),
-        _FINE: (Recipe(1.5e-6, 0.6, nodes=513, effort=2, split=3),),
-        _MIDDLE: (Recipe(5e-5, 0.5), Recipe(3e-4, 0.3)),
-        _STIFF: (Recipe(5e-3), Recipe(3e-4, 0.3)),
-    },
-)
-_FREE = Recipe(5e-6, nodes=0, split=0)  # straight and hardly held back, a model is far from learning rows by heart
-STRAIGHT = Plan(
-    (_FREE, replace(_FREE, alpha=5e-5), _STRAIGHT),
-    {_FREE: (replace(_FREE, effort=2),), _STRAIGHT: (Recipe(5e-3, nodes=0),)},
-)
-EITHER = Plan(
-    (*BENT.first, _STRAIGHT),
-    BENT.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, 0.5, nodes=0))},
-)
-
-
-_SOFT, _HARD = (Recipe(alpha, nodes=0, effort=0.35) for alpha in (5e-4, 2e-2))
-WIDE = Plan(  # so many directions to move that they learn the rows by heart unless held back, and soon
-    (_SOFT, replace(_SOFT, alpha=5e-3), _HARD),
-    {_SOFT: (replace(_SOFT, alpha=5e-5),), _HARD: (replace(_HARD, alpha=1e-1),)},
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +66,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a member says of the rows held out, (n_held_out, O), and the strength of its columns, (n_features,)."""
+    """Outputs of a member on the rows held out, (n_held_out, O), and the strength of its columns, (n_features,)."""
 
     outputs: Array
     strength: Array
@@ -126,12 +74,12 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """What the search works on: a table, pairs (rows to train on, rows held out), and a seed for every candidate.
+    """Rows to search on, pairs (rows to train on, rows held out), and one seed for all candidates.
 
     ``effort`` is the share of a recipe's epochs that its candidate is trained for.
     """
 
-    table: Table
+    table: RowsInMemory
     mean: Array
     scale: Array
     splits: tuple[tuple[Array, Array], ...]
@@ -140,23 +88,23 @@ class Hunt:
     _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, nodes: int) -> tuple[Encoding, Rows]:
-        """The table as the loops read it, encoded once for all recipes of as many nodes."""
+        """Return the rows as the loops read them, encoded once for all recipes with as many nodes."""
         if nodes not in self._encoded:
             encoding = encode(self.table, self.mean, self.scale, nodes)
             self._encoded[nodes] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
         return self._encoded[nodes]
 
     def affords(self, recipe: Recipe) -> bool:
-        """Whether a recipe bends the columns in no more places than there is time to train."""
+        """Return whether the columns have no more nodes under a recipe than there is time to train."""
         return recipe.nodes <= USUAL_NODES or self.encoded(recipe.nodes)[0].knots.nodes.size <= MOST_NODES
 
     @property
     def held_out(self) -> Array:
-        """The rows held out by one split or another, each by one."""
+        """Return the rows held out, each by one split."""
         return np.concatenate([held_out for _, held_out in self.splits])
 
     def compare(self, candidates: Sequence[tuple[Shape, Recipe]], executor: Executor) -> list[Trial]:
-        """Trials of several candidates; every member of every candidate is one task."""
+        """Return the trials of several candidates; every member of every candidate is one task."""
         parts = [
             _Part(number, split, recipe, shape, generator)
             for number, (whole, recipe) in enumerate(candidates)
@@ -165,26 +113,26 @@ class Hunt:
         ]
         for _, recipe in candidates:
             self.encoded(recipe.nodes)  # once, and not by several threads at a time
-        answers: list[_Answer] = executor.map(parts, self._train)
+        answers: list[_Answer] = executor.map(parts, self._train, "training candidates")
         trials = []
         for number, (shape, recipe) in enumerate(candidates):
             own = [(part, answer) for part, answer in zip(parts, answers, strict=True) if part.candidate == number]
             trials.append(self._judge(shape, recipe, own))
-            _log.info("hold-out error %.5g: %s, %d components", trials[-1].error, recipe, shape.n_components)
+            _log.info("search: hold-out error %.5g, %s, %d components", trials[-1].error, recipe, shape.n_components)
         return trials
 
     def _train(self, part: _Part) -> _Answer:
-        """Train one member on its split and ask it for the rows held out."""
+        """Train one member on its split and predict the rows held out."""
         kept, held_out = self.splits[part.split]
         encoding, rows = self.encoded(part.recipe.nodes)
         start = self.table.X[kept[:_START_ROWS]]
-        trainer = begin(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
+        trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         alone = Members((trainer,), (part.generator,), np.random.default_rng(self.seed))
-        train(alone, InMemory(rows, kept), kept.size, self.effort)
+        train_members(alone, InMemory(rows, kept), kept.size, self.effort)
         return _Answer(trainer.outputs(rows, held_out), trainer.strength())
 
     def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:
-        """The mean of the members of a candidate, on the rows held out by every split."""
+        """Judge the mean of the members of a candidate on the rows held out by every split."""
         outputs, strengths = [], []
         for split in range(len(self.splits)):
             answers = [answer for part, answer in own if part.split == split]
@@ -195,18 +143,18 @@ class Hunt:
         return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))
 
     def mean_loss(self, loss: Loss, outputs: Array) -> float:
-        """Weighted mean of a loss over the rows held out."""
+        """Return the weighted mean of a loss over the rows held out."""
         held_out = self.held_out
         values = loss.value(outputs.astype(np.float64), self.table.y[held_out])
         return float(np.average(values, weights=self.table.weight[held_out]))
 
     def residual(self, trial: Trial) -> Array:
-        """How far off a trial was on the rows held out, (n_held_out, O)."""
+        """Return the residuals of a trial on the rows held out, (n_held_out, O)."""
         return self.table.y[self.held_out] - trial.outputs
 
 
-def hold_out(table: Table, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
-    """Split a table for the search: once, or several times where there are few rows to judge by."""
+def hold_out(table: RowsInMemory, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
+    """Split rows for the search: once, or several times where there are few rows to judge by."""
     order = rng.permutation(table.n_rows)
     n_held_out = max(1, round(_HELD_OUT * table.n_rows))
     n_splits = int(np.clip(_ROWS_TO_JUDGE // table.n_rows, 1, _MOST_EFFORT / effort))
@@ -233,7 +181,7 @@ class Outliers:
 
 
 def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
-    """Outliers among the rows held out: far in the target, and just as far from what was predicted.
+    """Find outliers among the rows held out: far in the target, and as far from the prediction.
 
     Rare but true values are explained at least in part and stay, and so does the tail of a skewed target.
     """
@@ -253,19 +201,19 @@ def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
     return Outliers(share, float(_KEPT_DEVIATIONS * noise.max()))
 
 
-def search(hunt: Hunt, shape: Shape, plan: Plan, executor: Executor) -> list[Trial]:
-    """Trials of the plan, the best first."""
-    trials = hunt.compare([(shape, recipe) for recipe in plan.first], executor)
+def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
+    """Return the trials of a tree, the best first."""
+    trials = hunt.compare([(shape, recipe) for recipe in tree.first], executor)
     before = float("inf")
-    while (best := min(trials, key=_error)).recipe in plan.following and _error(best) < before * (1 - _PAYS):
+    while (best := min(trials, key=_error)).recipe in tree.following and _error(best) < before * (1 - _PAYS):
         before = _error(best)
-        following = filter(hunt.affords, plan.following[best.recipe])
+        following = filter(hunt.affords, tree.following[best.recipe])
         trials += hunt.compare([(shape, recipe) for recipe in following], executor)
     return sorted(trials, key=_error)
 
 
 def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
-    """The hunt without the columns that hardly move anything in a trial; None where these are too few to matter."""
+    """Return the hunt without the columns that hardly move a trial, or None if these are too few to matter."""
     used = hunt.scale > 0
     weak = used & (trial.strength < _WEAK * trial.strength.max(initial=0.0))
     enough = weak.sum() >= max(1, _WEAK_SHARE * used.sum())
@@ -277,7 +225,7 @@ def _error(trial: Trial) -> float:
 
 
 def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
-    """Trials of the best recipe at other widths, the chosen one first: the narrowest within ``tolerance`` of the best.
+    """Try the best recipe at other widths; return the chosen trial, the narrowest within ``tolerance``, first.
 
     Widths are halved and doubled; twice the widest is tried while it pays.
     """
@@ -296,19 +244,34 @@ def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, execut
     return [chosen, *(trial for trial in trials if trial is not chosen)]
 
 
-def settle(
-    hunt: Hunt, shape: Shape, plan: Plan, keep_outliers: bool, tolerance: float | None, executor: Executor
-) -> tuple[Hunt, list[Trial], Shape, Outliers | None]:
-    """The columns worth keeping, what was tried on them, the best first, its shape, and outliers found on the way.
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The outcome of a search: the hunt on the columns kept, the trials with the best first, and its shape."""
 
-    The width is that of ``shape`` unless a ``tolerance`` is given to choose it by.
+    hunt: Hunt
+    trials: tuple[Trial, ...]
+    shape: Shape
+    outliers: Outliers | None
+
+    @property
+    def recipe(self) -> Recipe:
+        """The best recipe."""
+        return self.trials[0].recipe
+
+
+def settle(
+    hunt: Hunt, shape: Shape, tree: RecipeTree, keep_outliers: bool, width_tolerance: float | None, executor: Executor
+) -> Settled:
+    """Search for the recipe; leave weak columns out, weigh outliers less, and choose the width.
+
+    The width is that of ``shape`` unless a ``width_tolerance`` is given to choose it by.
     """
-    trials = search(hunt, shape, plan, executor)
-    outliers = find_outliers(hunt, trials[0]) if shape.loss == Squared() and not keep_outliers else None
+    trials = search(hunt, shape, tree, executor)
+    outliers = find_outliers(hunt, trials[0]) if shape.loss.closed_form and not keep_outliers else None
     if outliers is not None:
         _log.info("%s", outliers)
         shape = replace(shape, loss=Huber(outliers.delta))
-        trials = search(hunt, shape, plan, executor)
+        trials = search(hunt, shape, tree, executor)
     for _ in range(_MOST_ROUNDS):
         narrower = without_weak_columns(hunt, trials[0])
         if narrower is None:
@@ -316,8 +279,8 @@ def settle(
         (again,) = narrower.compare([(shape, trials[0].recipe)], executor)
         if again.error > trials[0].error:
             break
-        _log.info("%d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
-        hunt, trials = narrower, search(narrower, shape, plan, executor)
-    if tolerance is not None:
-        trials = choose_width(hunt, shape, trials[0], tolerance, executor)
-    return hunt, trials, replace(shape, n_components=trials[0].width), outliers
+        _log.info("search: %d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
+        hunt, trials = narrower, search(narrower, shape, tree, executor)
+    if width_tolerance is not None:
+        trials = choose_width(hunt, shape, trials[0], width_tolerance, executor)
+    return Settled(hunt, tuple(trials), replace(shape, n_components=trials[0].width), outliers)

@@ -6,7 +6,7 @@
 f(x) = base + sum_m v_m sigma_m(u_m(x)), where a component's input u_m is a sum over columns of s_c w_cm x_c, a line,
 and of s'_c times ramps between nodes, a curve. The product of a column's scale and its weights under two ridges acts
 as a group lasso: a useless column loses its scale. Adam on mini-batches from random directions, the activations
-starting at zero; compiled loops in ``_refine_kernels.py``, in float32. Wide models are trained in parts
+starting at zero; compiled loops in `rflaf.functions._kernels`, in float32. Wide models are trained in parts
 (`rflaf.training.solvers.refined.ensemble`).
 """
 
@@ -22,59 +22,20 @@ from rflaf.functions._kernels.losses import Objective
 from rflaf.functions.bases import Basis
 from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Density, Directions, draw
-from rflaf.functions.losses import Huber, Loss, Squared
+from rflaf.functions.losses import Loss, Squared
 
 from .encoded_rows import Encoding
+from .recipes import Recipe
 
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
-_EPOCHS, _STRAIGHT_EPOCHS = 15, 24
-_MEMBERS = 0.2  # of the root of the width: two for a hundred components
-_LEAST_WIDTH = 2 * kernels.LANE  # of a member
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How to train: the penalty alpha on directions and ramps, a factor on their rate, and the nodes of a column.
-
-    ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs, ``split`` a multiple of the
-    usual number of members, zero for a single one.
-    """
-
-    alpha: float
-    rate: float = 1.0
-    nodes: int = 33
-    effort: float = 1.0
-    split: int = 1
-
-    def widths(self, width: int) -> tuple[int, ...]:
-        """Widths of the members that ``width`` components are shared out among; in whole vectors but for the last.
-
-        Their number grows as the root of the width, so that wide models have wide members.
-
-        >>> [Recipe(1e-4).widths(width) for width in (30, 100, 300)], Recipe(1e-4, split=3).widths(100)
-        ([(30,), (48, 52), (96, 104, 100)], (16, 16, 16, 16, 16, 20))
-        """
-        n_members = int(np.clip(round(self.split * _MEMBERS * width**0.5), 1, max(width // _LEAST_WIDTH, 1)))
-        ends = np.arange(1, n_members) * width // n_members
-        return tuple(map(int, np.diff([0, *(kernels.LANE * np.round(ends / kernels.LANE)), width])))
-
-    def batch(self, n_rows: int) -> int:
-        """Rows a step: steps are dearer where there are nodes to move, so fewer of them are made."""
-        most = 512 if self.nodes else 256
-        return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), 32, most))
-
-    def epochs(self, n_rows: int) -> int:
-        """Passes over the rows: 15 for 36,000 of them, more for fewer and where columns stay straight."""
-        base = self.effort * (_EPOCHS if self.nodes else _STRAIGHT_EPOCHS)
-        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, min(8, base), 100)))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is trained: width, basis, one activation for all or one a component, how the directions start, and the loss.
+    """The model to train: width, basis, one shared activation or one per component, first directions, and the loss.
 
-    ``base`` are the outputs the activations add to, one a target; none for zero.
+    ``base`` holds the outputs the activations add to, one per target; empty for zero.
     """
 
     n_components: int
@@ -87,11 +48,11 @@ class Shape:
 
     @property
     def delta(self) -> float:
-        """How far a residual pulls harder: infinitely, or up to that of the Huber loss."""
-        return self.loss.reach if isinstance(self.loss, Huber) else float("inf")
+        """Return the residual beyond which a row pulls no harder; infinite for the squared loss."""
+        return self.loss.reach
 
     def objective(self, n_outputs: int) -> Objective:
-        """The loss as the compiled loops know it."""
+        """Return the loss in the form the compiled loops take."""
         kernel = self.loss.kernel()
         if kernel is None:
             raise InvalidParameterError(
@@ -106,7 +67,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Trainer:
-    """Parameters on their way, and all the loops need beside them."""
+    """Parameters under training, and everything else the loops need."""
 
     shape: Shape
     encoding: Encoding
@@ -139,7 +100,7 @@ class Trainer:
         kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
 
     def run(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
-        """Train on the rows in ``order``, from step ``step`` of ``n_steps``; returns their summed loss on the way."""
+        """Train on the rows in ``order``, from step ``step`` of ``n_steps``; return their summed loss on the way."""
         objective = self.shape.objective(self.network.V.shape[0])
         roughness = (2 * _ROUGHNESS * self.shape.basis.penalty()).astype(np.float32)
         loss: float = kernels.train_rows(
@@ -151,11 +112,11 @@ class Trainer:
 
     @property
     def state(self) -> tuple[kernels.Parameters, kernels.Parameters, kernels.Parameters]:
-        """All that training changes and remembers."""
+        """Return the parameters and the moments of Adam."""
         return self.parameters, self.moments, self.squares
 
     def resume(self, *state: kernels.Parameters) -> None:
-        """Take up a state of this trainer, or of one like it that was interrupted."""
+        """Set the state to one of this trainer, or of an equal trainer that was interrupted."""
         if state[0] is self.parameters:
             return
         for mine, given in zip(self.state, state, strict=True):
@@ -164,7 +125,7 @@ class Trainer:
         kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
 
     def strength(self) -> Array:
-        """How far every column moves the inputs of the components, (n_features,): root mean square over its nodes."""
+        """Return how far every column moves the components' inputs, (n_features,): root mean square over nodes."""
         knots, size = self.encoding.knots, np.zeros(self.encoding.scale.size)
         size[self.encoding.linear] = np.sqrt(np.sum(self.network.W**2, axis=1))
         for curve, column in enumerate(knots.columns):
@@ -172,14 +133,14 @@ class Trainer:
         return size
 
     def outputs(self, rows: kernels.Rows, index: Array) -> Array:
-        """f at the rows ``index``: (index.size, n_outputs)."""
+        """Return f at the rows ``index``: (index.size, n_outputs)."""
         out = np.empty((index.size, self.network.V.shape[0]), np.float32)
         kernels.outputs(rows, index, self.network, self.work, out)
         out += self.shape.objective(out.shape[1]).base
         return out
 
 
-def begin(
+def start_trainer(
     encoding: Encoding,
     rows: kernels.Rows,
     X: Array,
@@ -188,7 +149,7 @@ def begin(
     rng: np.random.Generator,
     n_rows: int,
 ) -> Trainer:
-    """A trainer at its start, for ``n_rows``: random directions over the rows of a sample ``X``, activations zero."""
+    """Return a trainer for ``n_rows`` rows: random directions over the rows of a sample ``X``, activations zero."""
     columns, width = encoding.columns, shape.n_components
     padded = width + -width % kernels.LANE
     pieces = shape.basis.pieces()
@@ -263,7 +224,7 @@ def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Refined:
-    """What training found, for raw inputs; ``V`` (n_components, n_outputs)."""
+    """A trained model for raw inputs; ``V`` (n_components, n_outputs)."""
 
     directions: Directions
     curves: ColumnCurves | None
@@ -271,8 +232,8 @@ class Refined:
     V: Array
 
 
-def fold(trainer: Trainer) -> Refined:
-    """Scales, standardisation and the grid of the activation folded into directions and curves."""
+def unscaled(trainer: Trainer) -> Refined:
+    """Fold scales, standardisation and the grid of the activation into directions and curves for raw inputs."""
     encoding, width = trainer.encoding, trainer.shape.n_components
     parameters = kernels.Parameters(*(part.astype(np.float64) for part in trainer.parameters))
     pieces, knots = trainer.shape.basis.pieces(), encoding.knots

@@ -1,0 +1,103 @@
+"""Recipes: how a refined model may be trained, and the trees of recipes that the search walks through."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, replace
+
+import numpy as np
+
+from rflaf.functions._kernels import refined as kernels
+
+_EPOCHS, _STRAIGHT_EPOCHS = 15, 24
+_MEMBERS = 0.2  # of the root of the width: two for a hundred components
+_LEAST_WIDTH = 2 * kernels.LANE  # of a member
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How to train: the penalty alpha on directions and ramps, a factor on their rate, and the nodes per column.
+
+    ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs, ``split`` a multiple of the
+    usual number of members, zero for a single one.
+    """
+
+    alpha: float
+    rate: float = 1.0
+    nodes: int = 33
+    effort: float = 1.0
+    split: int = 1
+
+    def widths(self, width: int) -> tuple[int, ...]:
+        """Return the widths of the members that share ``width`` components; whole vectors but for the last.
+
+        Their number grows as the root of the width, so that wide models have wide members.
+
+        >>> [Recipe(1e-4).widths(width) for width in (30, 100, 300)], Recipe(1e-4, split=3).widths(100)
+        ([(30,), (48, 52), (96, 104, 100)], (16, 16, 16, 16, 16, 20))
+        """
+        n_members = int(np.clip(round(self.split * _MEMBERS * width**0.5), 1, max(width // _LEAST_WIDTH, 1)))
+        ends = np.arange(1, n_members) * width // n_members
+        return tuple(map(int, np.diff([0, *(kernels.LANE * np.round(ends / kernels.LANE)), width])))
+
+    def batch(self, n_rows: int) -> int:
+        """Return the rows per step: steps that move nodes cost more, so fewer of them are made."""
+        most = 512 if self.nodes else 256
+        return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), 32, most))
+
+    def epochs(self, n_rows: int) -> int:
+        """Return the passes over the rows: 15 for 36,000 rows, more for fewer rows and for straight columns."""
+        base = self.effort * (_EPOCHS if self.nodes else _STRAIGHT_EPOCHS)
+        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, min(8, base), 100)))
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeTree:
+    """The recipes to try: ``first``, then those in ``following`` for the best so far, as long as there are some."""
+
+    first: tuple[Recipe, ...]
+    following: dict[Recipe, tuple[Recipe, ...]]
+
+    def scaled(self, factor: float) -> RecipeTree:
+        """Return the tree with all penalties multiplied."""
+
+        def scale(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
+            return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
+
+        following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
+        return RecipeTree(scale(self.first), following)
+
+    def with_alpha(self, alpha: float) -> RecipeTree:
+        """Return a tree with the penalty given: the search still chooses how columns move and curve."""
+        tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
+        return RecipeTree(tuple(sorted(tried, key=astuple)), {})
+
+
+_EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)
+_FINE = Recipe(1.5e-6, 0.3, nodes=129, effort=1.5)
+_STRAIGHT = Recipe(3e-4, 0.5, nodes=0)
+_VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
+CURVED = RecipeTree(
+    (_EASY, _MIDDLE, _STIFF),
+    {
+        _EASY: (_FINE, Recipe(1.5e-6, 0.3, effort=1.5)),
+        _FINE: (Recipe(1.5e-6, 0.6, nodes=513, effort=2, split=3),),
+        _MIDDLE: (Recipe(5e-5, 0.5), Recipe(3e-4, 0.3)),
+        _STIFF: (Recipe(5e-3), Recipe(3e-4, 0.3)),
+    },
+)
+_FREE = Recipe(5e-6, nodes=0, split=0)  # straight columns hardly overfit even with a weak penalty
+STRAIGHT = RecipeTree(
+    (_FREE, replace(_FREE, alpha=5e-5), _STRAIGHT),
+    {_FREE: (replace(_FREE, effort=2),), _STRAIGHT: (Recipe(5e-3, nodes=0),)},
+)
+EITHER = RecipeTree(
+    (*CURVED.first, _STRAIGHT),
+    CURVED.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, 0.5, nodes=0))},
+)
+
+
+_SOFT, _HARD = (Recipe(alpha, nodes=0, effort=0.35) for alpha in (5e-4, 2e-2))
+WIDE = RecipeTree(  # wide inputs overfit quickly: strong penalties, few epochs
+    (_SOFT, replace(_SOFT, alpha=5e-3), _HARD),
+    {_SOFT: (replace(_SOFT, alpha=5e-5),), _HARD: (replace(_HARD, alpha=1e-1),)},
+)

@@ -1,0 +1,63 @@
+"""The entry to training: plan the memory, state the problem, choose refined directions or Algorithm 1."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+
+from rflaf.functions.losses import Loss, quantiles, same_units
+from rflaf.rows.blocks import MOST_ROWS, BlockSource
+from rflaf.rows.executors import Executor
+from rflaf.training.solvers.refined.encoded_rows import read
+from rflaf.training.solvers.refined.search import TO_DEVIATIONS
+
+from .algorithm1 import run_algorithm1
+from .context import Fit
+from .memory import TableSize, plan_fit
+from .problem import in_units, measure_finite, state_problem
+from .refined import for_few_rows, refine
+from .result import FitResult
+from .specification import FitSpec
+
+_log = logging.getLogger("rflaf")
+_PILOT_ROWS, _PILOT_WIDTH = 6000, 100
+LEAST_REFINED_ROWS = 50
+
+
+def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
+    """Train a model on the rows of a source: refined directions, or random ones by Algorithm 1."""
+    source, spec, executor = _within_memory(source, spec, executor)
+    fit = Fit(state_problem(source, spec.loss, spec.intercept, rng, executor), spec, rng, executor)
+    if fit.problem.loss.needs_spread:
+        fit = replace(fit, problem=fit.problem.with_loss(_loss_for_spread(fit)))
+    if not spec.refined:
+        return run_algorithm1(fit)
+    if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
+        _log.info("too few rows to hold some out: using random directions")
+        return run_algorithm1(replace(fit, spec=for_few_rows(fit)[0]))
+    return refine(fit)
+
+
+def _within_memory(source: BlockSource, spec: FitSpec, executor: Executor) -> tuple[BlockSource, FitSpec, Executor]:
+    """Cut blocks and limit workers to fit the memory; ``memory`` of the returned specification is what is left."""
+    budget = plan_fit(spec, TableSize.of(source))
+    if budget.n_workers is not None:
+        executor = executor.limited(budget.n_workers)
+    return source.with_rows(budget.block_rows), replace(spec, memory=budget.left), executor
+
+
+def _loss_for_spread(fit: Fit) -> Loss:
+    """Return the loss for the spread of the residuals of a first fit: the paper's model on a sample of rows."""
+    sample = fit.source.sample(_PILOT_ROWS, fit.rng).with_rows(MOST_ROWS)
+    width = min(_PILOT_WIDTH, fit.spec.most_components)
+    pilot = fit.respecified(
+        refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None
+    )
+    moments, units = measure_finite(sample, fit.executor), same_units(sample.n_outputs)
+    inside = in_units(sample, fit.problem.loss, moments, units, fit.spec.intercept, fit.rng)
+    model = run_algorithm1(replace(pilot, problem=inside)).model
+    table = read(sample, range(len(sample)), 1.0)
+    off = np.abs(table.y - model.decision(table.X)).astype(np.float64)
+    return fit.problem.loss.for_spread(TO_DEVIATIONS * float(quantiles(off, table.weight, 0.5).mean()))
