@@ -250,7 +250,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._adopt(model)
 
     def _determined_by(self) -> str:
-        """All arguments that a model depends on."""
+        """Return all arguments that a model depends on."""
         others = {"n_jobs", "verbose", "checkpoint", "random_state"}
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
@@ -416,7 +416,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return hasattr(self, "model_")
 
     def _html_repr(self) -> str:
-        """scikit-learn's picture for notebooks, with what was learned below it."""
+        """Return scikit-learn's diagram for notebooks, with the learned activation below it."""
         picture: str = super()._html_repr()
         return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 

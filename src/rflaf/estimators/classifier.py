@@ -34,7 +34,7 @@ from .sampling import Sampling
 
 
 def _gives_probabilities(estimator: Any) -> bool:
-    """Whether a classifier's loss has probabilities."""
+    """Return whether the loss of a classifier has probabilities."""
     loss = getattr(estimator, "loss_", estimator.loss)
     return loss == "log_loss" or isinstance(loss, Logistic | Softmax)
 
@@ -260,9 +260,9 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     @by_partition
     def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
-        """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
+        """Return f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
-        As all predictions it is written into the array ``out`` if one is given.
+        Like all predictions, it is written into the array ``out`` if one is given.
         """
         return self._by_decision(X, lambda f: f[:, 0] if f.shape[1] == 1 else f, out)
 
@@ -270,7 +270,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return self._by_rows(X, lambda rows: answer(self.model_.decision(rows, self.n_jobs)), out)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows ``X``, which may be in files, whose label is predicted."""
+        """Return the share of rows ``X``, which may be in files, whose label is predicted."""
         if is_files(X):
             from sklearn.metrics import accuracy_score  # slow to import, and only needed here
 
@@ -280,24 +280,24 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     @by_partition
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
-        """The most likely label of every row of ``X``, (n_samples,)."""
+        """Return the most likely label of every row of ``X``, (n_samples,)."""
         return self._by_rows(X, self._label, out)
 
     def _label(self, rows: Any) -> Array:
-        """The most likely label of validated rows, (n_rows,)."""
+        """Return the most likely label of validated rows, (n_rows,)."""
         f = self.model_.decision(rows, self.n_jobs)
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
-        """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
+        """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
         return self._by_decision(X, _probabilities, out)
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
-        """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
+        """Return log probabilities, (n_samples, n_classes), exact even if a probability underflows."""
         return self._by_decision(X, _log_probabilities, out)
 
     def __sklearn_tags__(self) -> Any:
@@ -322,7 +322,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
     def _fit_labels(self, labels: BlockSource, found: Array, weights: Array, begin: Begin) -> FitResult:
-        """Fit to rows of ``classes_``, of which those found have weights."""
+        """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found."""
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
@@ -333,7 +333,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return result
 
     def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
-        """Rows with zeros and ones for targets, weighted by class; arrays are encoded at once."""
+        """Return rows with targets of zeros and ones, weighted by class; arrays are encoded at once."""
         view = LabelTargets(labels, self.classes_, self._weight_of_classes(found[weights > 0], weights[weights > 0]))
         if not isinstance(labels, ArraySource):
             return view
@@ -352,7 +352,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return resolve_loss(self.loss, named, self.directions == "refined")
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
-        """By which the rows of every class are multiplied, (n_classes,), where some have the weights given."""
+        """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""
         if self.class_weight is None:
             return None
         factor = np.ones(self.classes_.size)

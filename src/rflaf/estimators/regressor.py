@@ -38,7 +38,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500, or 400 for
         refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
     loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
-        What is predicted: the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
+        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
         refined directions gives less weight, with a warning, to targets that lie far from all others and that the
         columns do not explain. "huber" takes residuals beyond 1.35 robust standard deviations of a first fit for
         outliers. "quantile" is the pinball loss, rounded within a hundredth of the standard deviation of ``y``. A
@@ -236,7 +236,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return self
 
     def _check_outputs(self, n_outputs: int, single_output: bool) -> None:
-        """Refuse targets that are not shaped like those of the first rows."""
+        """Refuse targets whose shape differs from that of the first rows."""
         if (n_outputs, single_output) != (self.model_.n_outputs, self._single_output):
             shape = "(n_samples,)" if self._single_output else f"(n_samples, {self.model_.n_outputs})"
             raise InvalidParameterError(
@@ -245,13 +245,12 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
 
     @by_partition
     def predict(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
-        """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
+        """Return the mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs).
 
-        With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
-        the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
-
-        ``out`` is an array to write into, a pair of them with ``return_std``: a memory map where the predictions of
-        rows in files are more than fit in memory.
+        ``return_std``, under the squared loss, adds the standard deviation of a new observation at each row, of the
+        same shape: the noise, estimated on held-out rows, and the posterior of the output weights. The dtype is that
+        of ``X``. ``out`` is an array to write into, a pair of them with ``return_std``: a memory map if the predictions
+        of rows in files do not fit in memory.
         """
         if not return_std:
             return self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), out)
@@ -262,15 +261,15 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return mean, self._by_rows(X, lambda rows: self._shaped(self.model_.deviation(rows)), of_deviation)
 
     def _shaped(self, answers: Array) -> Array:
-        """One column as (n_rows,) where the targets were."""
+        """Return a single output as (n_rows,) if the targets had that shape."""
         return answers[:, 0] if self._single_output else answers
 
     def _mean(self, rows: Any) -> Array:
-        """The prediction at validated rows, (n_rows, n_outputs)."""
+        """Return the prediction at validated rows, (n_rows, n_outputs)."""
         return self.loss_.mean(self.model_.decision(rows, self.n_jobs))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
+        """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
         if is_files(X):
             from sklearn.metrics import r2_score  # slow to import, and only needed here
 
@@ -279,7 +278,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return float(super().score(X, y, sample_weight))
 
     def prune(self, n_components: int) -> Self:
-        """A fitted copy of ``n_components`` components, refitted from the sums of this fit, without data.
+        """Return a fitted copy with ``n_components`` components, refitted from the sums of this fit, without data.
 
         The components kept are nested: those of a narrower copy are among those of a wider one.
         """

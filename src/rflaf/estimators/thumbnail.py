@@ -1,6 +1,6 @@
-"""The learned activation as a small picture inside a page: SVG written by hand, so that no plotting library is needed.
+"""Draw the learned activation as a small SVG, without a plotting library.
 
-Notebooks show it under scikit-learn's own picture of a fitted estimator.
+Notebooks show it under scikit-learn's diagram of a fitted estimator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLUE, _GREY = "#0072B2", "#7F7F7F"  # of the colour-blind-safe palette of Okabe
 
 
 def activation_figure(model: RandomFeatureModel) -> str:
-    """An HTML figure of a shared activation, or of the activations that move f most over their interval."""
+    """Return an HTML figure of a shared activation, or of the activations that move f most over their interval."""
     z, curves = strongest_curves(model)
     low, high = model.activation.basis.interval
     if model.activation.coefficients.shape[0] == 1:
@@ -34,10 +34,10 @@ def activation_figure(model: RandomFeatureModel) -> str:
 
 
 def strongest_curves(model: RandomFeatureModel, most: int = _MOST_CURVES) -> tuple[Array, Array]:
-    """A grid (n_points,) over the interval, and curves on it (n_curves, n_points), the strongest first.
+    """Return a grid (n_points,) over the interval, and curves on it (n_curves, n_points), the strongest first.
 
-    Of a shared activation its values; else q_m v_m sigma_m(z) less its mean, v_m to the output it moves most, for the
-    ``most`` components with the largest spread over the grid.
+    The curve of a shared activation is its values. Otherwise the curves are q_m v_m sigma_m(z) less their mean, v_m the
+    weight to the output it moves most, for the ``most`` components with the largest spread over the grid.
     """
     z = np.linspace(*model.activation.basis.interval, _POINTS)
     values = np.atleast_2d(model.activation(z))
@@ -50,7 +50,7 @@ def strongest_curves(model: RandomFeatureModel, most: int = _MOST_CURVES) -> tup
 
 
 def curves_svg(z: Array, curves: Array, title: str) -> str:
-    """An SVG image of curves (n_curves, n_points) over ``z`` on one scale, the first the darkest, and the line of zero.
+    """Return an SVG image of curves (n_curves, n_points) over ``z``, on one scale, the first the darkest.
 
     >>> picture = curves_svg(np.array([0.0, 1.0]), np.array([[0.0, 2.0]]), "a < b")
     >>> picture.count("<polyline"), "a &lt; b" in picture
