@@ -142,6 +142,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ``pool_size``, ``leverage_alpha`` and ``leverage_rows`` are those of `LeverageSampling`; ``n_basis`` is the
         number of functions of a basis given by its name. All other arguments go to the constructor.
 
+        >>> from rflaf import RFLAFRegressor
         >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
         LeverageSampling(pool_size=1000, alpha='auto', rows='all')
         """
@@ -157,6 +158,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
         ``pool_size`` is that of `GreedySelection`. All other arguments go to the constructor.
 
+        >>> from rflaf import RFLAFRegressor
         >>> RFLAFRegressor.convex(30).sampling
         'greedy'
         """
