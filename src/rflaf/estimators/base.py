@@ -138,6 +138,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         ``pool_size``, ``leverage_alpha`` and ``leverage_rows`` are those of `LeverageSampling`; ``n_basis`` is the
         number of functions of a basis given by its name. All other arguments go to the constructor.
 
+        >>> from rflaf import RFLAFRegressor
         >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
         LeverageSampling(pool_size=1000, alpha='auto', rows='all')
         """
@@ -153,6 +154,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
         ``pool_size`` is that of `GreedySelection`. All other arguments go to the constructor.
 
+        >>> from rflaf import RFLAFRegressor
         >>> RFLAFRegressor.convex(30).sampling
         'greedy'
         """
@@ -246,7 +248,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self._adopt(model)
 
     def _determined_by(self) -> str:
-        """All arguments that a model depends on."""
+        """Return all arguments that a model depends on."""
         others = {"n_jobs", "verbose", "checkpoint", "random_state"}
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
@@ -412,7 +414,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return hasattr(self, "model_")
 
     def _html_repr(self) -> str:
-        """scikit-learn's picture for notebooks, with what was learned below it."""
+        """Return scikit-learn's diagram for notebooks, with the learned activation below it."""
         picture: str = super()._html_repr()
         return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 

@@ -35,7 +35,7 @@ from .sampling import Sampling
 
 
 def _gives_probabilities(estimator: Any) -> bool:
-    """Whether a classifier's loss has probabilities."""
+    """Return whether the loss of a classifier has probabilities."""
     loss = getattr(estimator, "loss_", estimator.loss)
     return loss == "log_loss" or isinstance(loss, Logistic | Softmax)
 
@@ -46,7 +46,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     The log odds are f(x) = b + sum_m q_m v_m sigma_m(u_m(x)): one f for two classes, one per class for more. Classes
     share directions and activations; only the output weights v differ. `RFLAFClassifier.convex` and
     `RFLAFClassifier.paper` keep random directions, as in `RFLAFRegressor`; the latter is Algorithm 1 with the logistic
-    or softmax loss in lines 2 and 6.
+    or softmax loss in lines 2 and 6. Errors quoted below are those of regression.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         Weights of the classes, which multiply those of the rows. "balanced" gives all classes the same weight.
     directions : {"refined", "random"}, default="refined"
         "refined" trains the directions from a draw of ``density``. With at most 3,000 rows, additive and
-        random-direction models compete too and the best on held-out rows wins; below 50 rows the additive model is
+        random-direction models compete too and the best on held-out rows wins; below 50 rows one of them is
         fitted at once. "random" freezes the draw: quicker to fit, and the paper's theory applies.
     sampling : {"plain", "leverage", "greedy"}, LeverageSampling or GreedySelection, default="plain"
         How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
@@ -98,61 +98,38 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     n_jobs : int or None, default=None
         Number of threads; None takes as many as BLAS may use (joblib, OMP_NUM_THREADS and threadpoolctl limit it).
     memory : int or "auto", default="auto"
-        Bytes that a fit may use beside the process and the rows in memory: blocks, sums, samples of rows, read-ahead
-        and what is kept between passes; also those of a prediction from files. Fewer threads run if not all fit.
-        "auto" is what the sums need and 256 MiB for the blocks of a thread.
+        Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory. Fewer threads
+        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread.
     verbose : bool, default=False
         Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes on a terminal with ``rich``.
     checkpoint : path or None, default=None
-        File in which a fit records the results of long passes, removed when the fit is done. The same fit, started
-        again after it was killed, continues from there and ends at the same model.
+        File that records the results of long passes until the fit is done. The same fit, started again after it was
+        killed, continues from there and ends at the same model.
 
     Attributes
     ----------
-    model_ : RandomFeatureModel
-        The fitted model, free of scikit-learn.
-    activation_ : Activation
-        The learned activation: callable, with ``slope`` and ``standard_error``.
-    directions_ : array of shape (n_features, n_components_)
-        Directions for raw inputs.
-    curves_ : ColumnCurves or None
-        Curves of the columns; None if all columns are straight.
-    importance_ : array of shape (n_components_,)
-        Importance weights sqrt(p/q).
-    classes_ : array of shape (n_classes,)
-        Labels, in order.
-    coef_ : array of shape (n_outputs, n_components_)
-        Output weights v: one output for two classes, else one per class.
-    intercept_ : array of shape (n_outputs,)
-        Intercept.
-    n_components_ : int
-        Width, after duplicates are merged.
-    alpha_, bandwidth_ : float
-        Values used.
-    loss_ : Loss
-        Loss minimised, in the units of the target.
-    column_importance_ : array of shape (n_features,)
-        How much each column moves the model, as shares that sum to one.
-    trials_ : tuple of Trial
-        Recipes tried on held-out rows, the chosen one first; empty for random directions.
-    selection_ : Selection or None
-        The nested path of greedy selection, with its error at every width.
-    leverage_, leverage_scores_, effective_dimension_ : Leverage, array of shape (pool_size,), float; or None
-        Leverage scores of the pool and their sum, under leverage sampling.
-    objective_trace_ : array
-        Objective after every step of the search for a shared activation, or mean loss of every epoch.
-    n_iter_ : int
-        Number of these steps or epochs, at least one.
-    stop_reason_ : StopReason
-        How the fit ended; its value is advice.
-    solver_remedy_ : Remedy
-        Remedy that the last linear system needed.
-    table_encoding_ : TableEncoding or None
-        Encoding of the columns of files; None for rows in memory.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if all are texts.
+    model_ : RandomFeatureModel, the fitted model, free of scikit-learn
+    activation_ : Activation, callable, with ``slope`` and ``standard_error``
+    directions_ : array (n_features, n_components_), for raw inputs
+    curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
+    importance_ : array (n_components_,), importance weights sqrt(p/q)
+    classes_ : array (n_classes,), labels in order
+    coef_ : array (n_outputs, n_components_), output weights v: one output for two classes, else one per class
+    intercept_ : array (n_outputs,)
+    n_components_ : int, width after duplicates are merged
+    alpha_, bandwidth_ : float, values used
+    loss_ : Loss that was minimised, in the units of the target
+    column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
+    trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
+    selection_ : Selection or None, nested path of greedy selection with its error at every width
+    leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    objective_trace_ : array, objective after every step of the search for a shared activation, or loss of every epoch
+    n_iter_ : int, number of these steps or epochs, at least one
+    stop_reason_ : StopReason, how the fit ended; its value is advice
+    solver_remedy_ : Remedy that the last linear system needed
+    table_encoding_ : TableEncoding or None, encoding of the columns of files
+    n_features_in_ : int, number of columns
+    feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
 
     Examples
     --------
@@ -267,9 +244,9 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     @by_partition
     def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
-        """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
+        """Return f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
-        As all predictions it is written into the array ``out`` if one is given.
+        Like all predictions, it is written into the array ``out`` if one is given.
         """
         return self._by_decision(X, lambda f: f[:, 0] if f.shape[1] == 1 else f, out)
 
@@ -277,7 +254,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return self._by_rows(X, lambda rows: answer(self.model_.decision(rows, self.n_jobs)), out)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The share of rows ``X``, which may be in files, whose label is predicted."""
+        """Return the share of rows ``X``, which may be in files, whose label is predicted."""
         if is_files(X):
             from sklearn.metrics import accuracy_score  # slow to import, and only needed here
 
@@ -287,24 +264,24 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     @by_partition
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
-        """The most likely label of every row of ``X``, (n_samples,)."""
+        """Return the most likely label of every row of ``X``, (n_samples,)."""
         return self._by_rows(X, self._label, out)
 
     def _label(self, rows: Any) -> Array:
-        """The most likely label of validated rows, (n_rows,)."""
+        """Return the most likely label of validated rows, (n_rows,)."""
         f = self.model_.decision(rows, self.n_jobs)
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
-        """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
+        """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
         return self._by_decision(X, _probabilities, out)
 
     @available_if(_gives_probabilities)
     @by_partition
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
-        """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
+        """Return log probabilities, (n_samples, n_classes), exact even if a probability underflows."""
         return self._by_decision(X, _log_probabilities, out)
 
     def __sklearn_tags__(self) -> Any:
@@ -329,7 +306,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
     def _fit_labels(self, labels: BlockSource, found: Array, weights: Array, begin: Begin) -> FitResult:
-        """Fit to rows of ``classes_``, of which those found have weights."""
+        """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found."""
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
@@ -340,7 +317,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return result
 
     def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
-        """Rows with zeros and ones for targets, weighted by class; arrays are encoded at once."""
+        """Return rows with targets of zeros and ones, weighted by class; arrays are encoded at once."""
         view = LabelTargets(labels, self.classes_, self._weight_of_classes(found[weights > 0], weights[weights > 0]))
         if not isinstance(labels, ArraySource):
             return view
@@ -359,7 +336,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return resolve_loss(self.loss, named, self.directions == "refined")
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
-        """By which the rows of every class are multiplied, (n_classes,), where some have the weights given."""
+        """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""
         if self.class_weight is None:
             return None
         factor = np.ones(self.classes_.size)

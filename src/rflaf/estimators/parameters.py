@@ -18,28 +18,15 @@ from rflaf.functions.bases import Basis, make_basis
 from rflaf.functions.densities import Cauchy, StudentT, resolve_density
 from rflaf.functions.losses import Loss
 
-from .rules import (
-    AUTO_COUNT,
-    AUTO_POSITIVE,
-    Rule,
-    check,
-    is_count,
-    is_flag,
-    is_non_negative,
-    is_number,
-    is_positive,
-    is_whole,
-    one_of,
-    or_word,
-)
+from . import rules
 from .sampling import GreedySelection, LeverageSampling, resolve_sampling
 
 # Argument -> (test, rule, remedy).
-_RULES: dict[str, Rule] = {
-    "n_components": (or_word("auto", is_count), AUTO_COUNT, "100 is a good start."),
-    "width_tolerance": (is_non_negative, "must be a number, at least zero", "The default is 0.01."),
-    "directions": one_of("refined", "random"),
-    "curves": (or_word("auto", is_flag), "must be 'auto', True or False", "Use 'auto'."),
+_RULES: dict[str, rules.Rule] = {
+    "n_components": (rules.or_word("auto", rules.is_count), rules.AUTO_COUNT, "100 is a good start."),
+    "width_tolerance": (rules.is_non_negative, "must be a number, at least zero", "The default is 0.01."),
+    "directions": rules.one_of("refined", "random"),
+    "curves": (rules.or_word("auto", rules.is_flag), "must be 'auto', True or False", "Use 'auto'."),
     "sampling": (
         lambda value: (
             isinstance(value, LeverageSampling | GreedySelection)
@@ -49,36 +36,36 @@ _RULES: dict[str, Rule] = {
         "Use 'plain'.",
     ),
     "activation": (
-        lambda value: is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
+        lambda value: rules.is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
         "must be 'per_component', 'shared' or a number of shapes, at least 1",
         "Use 'per_component'.",
     ),
     "quantile": (
-        lambda value: is_number(value) and 0 < value < 1,
+        lambda value: rules.is_number(value) and 0 < value < 1,
         "must be a number between 0 and 1, without either",
         "0.5 is the median.",
     ),
-    "bandwidth": (or_word("auto", is_positive), AUTO_POSITIVE, "Use 'auto'."),
-    "alpha": (or_word("auto", is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
-    "fit_intercept": (is_flag, "must be True or False", "Use True."),
+    "bandwidth": (rules.or_word("auto", rules.is_positive), rules.AUTO_POSITIVE, "Use 'auto'."),
+    "alpha": (rules.or_word("auto", rules.is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
+    "fit_intercept": (rules.is_flag, "must be True or False", "Use True."),
     "n_jobs": (
-        lambda value: value is None or (is_whole(value) and value != 0),
+        lambda value: value is None or (rules.is_whole(value) and value != 0),
         "must be None or a whole number but zero",
         "-1 uses every processor.",
     ),
-    "memory": (or_word("auto", is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
+    "memory": (rules.or_word("auto", rules.is_count), "must be 'auto' or a number of bytes", "Use 'auto'."),
     "checkpoint": (
         lambda value: value is None or isinstance(value, str | os.PathLike),
         "must be None or the path of a file",
         "Use None.",
     ),
-    "verbose": (lambda value: is_flag(value) or is_whole(value), "must be True or False", "Use False."),
+    "verbose": (lambda value: rules.is_flag(value) or rules.is_whole(value), "must be True or False", "Use False."),
     # Of earlier releases.
-    "outliers": one_of("auto", "keep"),
-    "max_iter": (is_count, "must be a whole number, at least 1", "The default is 500."),
-    "tol": (is_positive, "must be a number above zero", "The default is 1e-4."),
+    "outliers": rules.one_of("auto", "keep"),
+    "max_iter": (rules.is_count, "must be a whole number, at least 1", "The default is 500."),
+    "tol": (rules.is_positive, "must be a number above zero", "The default is 1e-4."),
     "half_life": (
-        lambda value: value is None or is_positive(value),
+        lambda value: value is None or rules.is_positive(value),
         "must be None or a number of rows above zero",
         "None forgets nothing.",
     ),
@@ -166,7 +153,7 @@ def check_parameters(estimator: Any) -> None:
 
 def check_value(name: str, value: Any) -> None:
     """Refuse a value that breaks the rule of an argument."""
-    check(name, value, _RULES[name])
+    rules.check(name, value, _RULES[name])
 
 
 def refuse_contradiction(model: str, given: Mapping[str, Any], fixed: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500, or 400 for
         refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
     loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
-        What is predicted: the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
+        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
         refined directions gives less weight, with a warning, to targets that lie far from all others and that the
         columns do not explain. "huber" takes residuals beyond 1.35 robust standard deviations of a first fit for
         outliers. "quantile" is the pinball loss, rounded within a hundredth of the standard deviation of ``y``. A
@@ -50,7 +50,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         Quantile to predict under ``loss="quantile"``.
     directions : {"refined", "random"}, default="refined"
         "refined" trains the directions from a draw of ``density``. With at most 3,000 rows, additive and
-        random-direction models compete too and the best on held-out rows wins; below 50 rows the additive model is
+        random-direction models compete too and the best on held-out rows wins; below 50 rows one of them is
         fitted at once. "random" freezes the draw: quicker to fit, and the paper's theory applies.
     sampling : {"plain", "leverage", "greedy"}, LeverageSampling or GreedySelection, default="plain"
         How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
@@ -87,59 +87,37 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     n_jobs : int or None, default=None
         Number of threads; None takes as many as BLAS may use (joblib, OMP_NUM_THREADS and threadpoolctl limit it).
     memory : int or "auto", default="auto"
-        Bytes that a fit may use beside the process and the rows in memory: blocks, sums, samples of rows, read-ahead
-        and what is kept between passes; also those of a prediction from files. Fewer threads run if not all fit.
-        "auto" is what the sums need and 256 MiB for the blocks of a thread.
+        Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory. Fewer threads
+        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread.
     verbose : bool, default=False
         Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes on a terminal with ``rich``.
     checkpoint : path or None, default=None
-        File in which a fit records the results of long passes, removed when the fit is done. The same fit, started
-        again after it was killed, continues from there and ends at the same model.
+        File that records the results of long passes until the fit is done. The same fit, started again after it was
+        killed, continues from there and ends at the same model.
 
     Attributes
     ----------
-    model_ : RandomFeatureModel
-        The fitted model, free of scikit-learn.
-    activation_ : Activation
-        The learned activation: callable, with ``slope`` and ``standard_error``.
-    directions_ : array of shape (n_features, n_components_)
-        Directions for raw inputs.
-    curves_ : ColumnCurves or None
-        Curves of the columns; None if all columns are straight.
-    importance_ : array of shape (n_components_,)
-        Importance weights sqrt(p/q).
-    coef_ : array of shape (n_components_,) or (n_outputs, n_components_)
-        Output weights v.
-    intercept_ : float or array of shape (n_outputs,)
-        Intercept.
-    n_components_ : int
-        Width, after duplicates are merged.
-    alpha_, bandwidth_ : float
-        Values used.
-    loss_ : Loss
-        Loss minimised, in the units of the target.
-    column_importance_ : array of shape (n_features,)
-        How much each column moves the model, as shares that sum to one.
-    trials_ : tuple of Trial
-        Recipes tried on held-out rows, the chosen one first; empty for random directions.
-    selection_ : Selection or None
-        The nested path of greedy selection, with its error at every width.
-    leverage_, leverage_scores_, effective_dimension_ : Leverage, array of shape (pool_size,), float; or None
-        Leverage scores of the pool and their sum, under leverage sampling.
-    objective_trace_ : array
-        Objective after every step of the search for a shared activation, or mean loss of every epoch.
-    n_iter_ : int
-        Number of these steps or epochs, at least one.
-    stop_reason_ : StopReason
-        How the fit ended; its value is advice.
-    solver_remedy_ : Remedy
-        Remedy that the last linear system needed.
-    table_encoding_ : TableEncoding or None
-        Encoding of the columns of files; None for rows in memory.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if all are texts.
+    model_ : RandomFeatureModel, the fitted model, free of scikit-learn
+    activation_ : Activation, callable, with ``slope`` and ``standard_error``
+    directions_ : array (n_features, n_components_), for raw inputs
+    curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
+    importance_ : array (n_components_,), importance weights sqrt(p/q)
+    coef_ : array (n_components_,) or (n_outputs, n_components_), output weights v
+    intercept_ : float or array (n_outputs,)
+    n_components_ : int, width after duplicates are merged
+    alpha_, bandwidth_ : float, values used
+    loss_ : Loss that was minimised, in the units of the target
+    column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
+    trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
+    selection_ : Selection or None, nested path of greedy selection with its error at every width
+    leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    objective_trace_ : array, objective after every step of the search for a shared activation, or loss of every epoch
+    n_iter_ : int, number of these steps or epochs, at least one
+    stop_reason_ : StopReason, how the fit ended; its value is advice
+    solver_remedy_ : Remedy that the last linear system needed
+    table_encoding_ : TableEncoding or None, encoding of the columns of files
+    n_features_in_ : int, number of columns
+    feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
 
     Examples
     --------
@@ -242,7 +220,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return self
 
     def _check_outputs(self, n_outputs: int, single_output: bool) -> None:
-        """Refuse targets that are not shaped like those of the first rows."""
+        """Refuse targets whose shape differs from that of the first rows."""
         if (n_outputs, single_output) != (self.model_.n_outputs, self._single_output):
             shape = "(n_samples,)" if self._single_output else f"(n_samples, {self.model_.n_outputs})"
             raise InvalidParameterError(
@@ -251,13 +229,12 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
 
     @by_partition
     def predict(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
-        """The mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs), in the dtype of ``X``.
+        """Return the mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs).
 
-        With ``return_std``, under the squared loss, also the standard deviation of a new observation at each row, of
-        the same shape: the noise, estimated on rows that were not fitted, and the posterior of the output weights.
-
-        ``out`` is an array to write into, a pair of them with ``return_std``: a memory map where the predictions of
-        rows in files are more than fit in memory.
+        ``return_std``, under the squared loss, adds the standard deviation of a new observation at each row, of the
+        same shape: the noise, estimated on held-out rows, and the posterior of the output weights. The dtype is that
+        of ``X``. ``out`` is an array to write into, a pair of them with ``return_std``: a memory map if the predictions
+        of rows in files do not fit in memory.
         """
         if not return_std:
             return self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), out)
@@ -268,15 +245,15 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return mean, self._by_rows(X, lambda rows: self._shaped(self.model_.deviation(rows)), of_deviation)
 
     def _shaped(self, answers: Array) -> Array:
-        """One column as (n_rows,) where the targets were."""
+        """Return a single output as (n_rows,) if the targets had that shape."""
         return answers[:, 0] if self._single_output else answers
 
     def _mean(self, rows: Any) -> Array:
-        """The prediction at validated rows, (n_rows, n_outputs)."""
+        """Return the prediction at validated rows, (n_rows, n_outputs)."""
         return self.loss_.mean(self.model_.decision(rows, self.n_jobs))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
+        """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
         if is_files(X):
             from sklearn.metrics import r2_score  # slow to import, and only needed here
 
@@ -285,7 +262,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         return float(super().score(X, y, sample_weight))
 
     def prune(self, n_components: int) -> Self:
-        """A fitted copy of ``n_components`` components, refitted from the sums of this fit, without data.
+        """Return a fitted copy with ``n_components`` components, refitted from the sums of this fit, without data.
 
         The components kept are nested: those of a narrower copy are among those of a wider one.
         """

@@ -65,10 +65,11 @@ def _translate_pool(new: dict[str, Any], old: Mapping[str, Any]) -> None:
     """Put the settings of a pool into ``sampling``; plain sampling has none."""
     pool = {name: old[name] for name in ("pool_size",) if name in old}
     scores = {"alpha": "leverage_alpha", "rows": "leverage_rows"}
-    if new.get("sampling") == "greedy" and pool:
+    sampling = new.get("sampling")
+    if pool and isinstance(sampling, str) and sampling == "greedy":
         new["sampling"] = GreedySelection(**pool)
     pool |= {name: old[long] for name, long in scores.items() if long in old}
-    if new.get("sampling") == "leverage" and pool:
+    if pool and isinstance(sampling, str) and sampling == "leverage":
         new["sampling"] = LeverageSampling(**pool)
 
 

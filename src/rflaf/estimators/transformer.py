@@ -20,7 +20,7 @@ class RandomActivationFeatures(RandomFeatureEstimator):
         refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
     directions : {"refined", "random"}, default="refined"
         "refined" trains the directions from a draw of ``density``. With at most 3,000 rows, additive and
-        random-direction models compete too and the best on held-out rows wins; below 50 rows the additive model is
+        random-direction models compete too and the best on held-out rows wins; below 50 rows one of them is
         fitted at once. "random" freezes the draw: quicker to fit, and the paper's theory applies.
     sampling : {"plain", "leverage", "greedy"}, LeverageSampling or GreedySelection, default="plain"
         How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
@@ -57,59 +57,37 @@ class RandomActivationFeatures(RandomFeatureEstimator):
     n_jobs : int or None, default=None
         Number of threads; None takes as many as BLAS may use (joblib, OMP_NUM_THREADS and threadpoolctl limit it).
     memory : int or "auto", default="auto"
-        Bytes that a fit may use beside the process and the rows in memory: blocks, sums, samples of rows, read-ahead
-        and what is kept between passes; also those of a prediction from files. Fewer threads run if not all fit.
-        "auto" is what the sums need and 256 MiB for the blocks of a thread.
+        Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory. Fewer threads
+        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread.
     verbose : bool, default=False
         Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes on a terminal with ``rich``.
     checkpoint : path or None, default=None
-        File in which a fit records the results of long passes, removed when the fit is done. The same fit, started
-        again after it was killed, continues from there and ends at the same model.
+        File that records the results of long passes until the fit is done. The same fit, started again after it was
+        killed, continues from there and ends at the same model.
 
     Attributes
     ----------
-    model_ : RandomFeatureModel
-        The fitted model, free of scikit-learn.
-    activation_ : Activation
-        The learned activation: callable, with ``slope`` and ``standard_error``.
-    directions_ : array of shape (n_features, n_components_)
-        Directions for raw inputs.
-    curves_ : ColumnCurves or None
-        Curves of the columns; None if all columns are straight.
-    importance_ : array of shape (n_components_,)
-        Importance weights sqrt(p/q).
-    coef_ : array of shape (n_components_,) or (n_outputs, n_components_)
-        Output weights v.
-    intercept_ : float or array of shape (n_outputs,)
-        Intercept.
-    n_components_ : int
-        Width, after duplicates are merged.
-    alpha_, bandwidth_ : float
-        Values used.
-    loss_ : Loss
-        Loss minimised, in the units of the target.
-    column_importance_ : array of shape (n_features,)
-        How much each column moves the model, as shares that sum to one.
-    trials_ : tuple of Trial
-        Recipes tried on held-out rows, the chosen one first; empty for random directions.
-    selection_ : Selection or None
-        The nested path of greedy selection, with its error at every width.
-    leverage_, leverage_scores_, effective_dimension_ : Leverage, array of shape (pool_size,), float; or None
-        Leverage scores of the pool and their sum, under leverage sampling.
-    objective_trace_ : array
-        Objective after every step of the search for a shared activation, or mean loss of every epoch.
-    n_iter_ : int
-        Number of these steps or epochs, at least one.
-    stop_reason_ : StopReason
-        How the fit ended; its value is advice.
-    solver_remedy_ : Remedy
-        Remedy that the last linear system needed.
-    table_encoding_ : TableEncoding or None
-        Encoding of the columns of files; None for rows in memory.
-    n_features_in_ : int
-        Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if all are texts.
+    model_ : RandomFeatureModel, the fitted model, free of scikit-learn
+    activation_ : Activation, callable, with ``slope`` and ``standard_error``
+    directions_ : array (n_features, n_components_), for raw inputs
+    curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
+    importance_ : array (n_components_,), importance weights sqrt(p/q)
+    coef_ : array (n_components_,) or (n_outputs, n_components_), output weights v
+    intercept_ : float or array (n_outputs,)
+    n_components_ : int, width after duplicates are merged
+    alpha_, bandwidth_ : float, values used
+    loss_ : Loss that was minimised, in the units of the target
+    column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
+    trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
+    selection_ : Selection or None, nested path of greedy selection with its error at every width
+    leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    objective_trace_ : array, objective after every step of the search for a shared activation, or loss of every epoch
+    n_iter_ : int, number of these steps or epochs, at least one
+    stop_reason_ : StopReason, how the fit ended; its value is advice
+    solver_remedy_ : Remedy that the last linear system needed
+    table_encoding_ : TableEncoding or None, encoding of the columns of files
+    n_features_in_ : int, number of columns
+    feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
 
     Examples
     --------

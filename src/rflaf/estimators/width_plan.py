@@ -51,16 +51,12 @@ _LOSSES: dict[str, Loss] = {"squared": Squared(), "log_loss": Logistic()}
 class Practice:
     """The widths that are enough for a target.
 
-    Parameters
+    Attributes
     ----------
-    path : WidthPath
-        Errors of plain draws on held-out rows, by width.
-    selection : Selection
-        Errors of the greedy path.
-    squared_norm : float
-        Squared norm of the function learned at lambda; at most one in the paper.
-    fit_seconds : float
-        Estimated time of a fit of the plain width that is enough, under a shared activation.
+    path : errors of plain draws on held-out rows, by width
+    selection : errors of the greedy path
+    squared_norm : that of the function learned at lambda; at most one in the paper
+    fit_seconds : estimated time of a fit of the plain width that is enough, under a shared activation
     """
 
     path: WidthPath
