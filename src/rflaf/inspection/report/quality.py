@@ -153,5 +153,5 @@ def _predict(fitted: Any, X: Array, n_classes: int | None) -> Array:
 
 
 def _spread(n_rows: int) -> Array:
-    """Rows to fit or score the usual models on: all, or 10,000 evenly spread."""
+    """Return the indices of the rows for the baselines: all, or 10,000 evenly spread."""
     return np.arange(n_rows) if n_rows <= _MOST_ROWS else np.linspace(0, n_rows - 1, _MOST_ROWS).astype(np.intp)
