@@ -151,7 +151,7 @@ def test_elsewhere_there_is_no_bar_and_short_passes_say_nothing(capsys):
     RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert all(line.startswith("[rflaf] line") for line in shown.err.splitlines())
+    assert all(line.startswith("[rflaf] ") and "(line " in line for line in shown.err.splitlines())
 
 
 def test_a_quiet_fit_is_not_watched():
