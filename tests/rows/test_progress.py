@@ -111,9 +111,9 @@ def test_more_rows_from_files_are_shown_as_those_of_a_fit(files, every_pass_is_l
     fitting = capsys.readouterr().err
     model.partial_fit(*files["Parquet"])
     learning = capsys.readouterr().err
-    for name in ("look at every value", "draw rows", "measure", "sum equations"):
+    for name in ("look at every value", "draw rows", "measure the columns", "sum the normal equations"):
         assert f"[rflaf] {name}: " in fitting
-    for name in ("look at every value", "sum equations"):
+    for name in ("look at every value", "sum the normal equations"):
         assert f"[rflaf] {name}: 500 rows in" in learning
 
 
@@ -132,9 +132,9 @@ def test_on_a_terminal_long_passes_have_a_bar_with_rows_a_second(every_pass_is_l
     monkeypatch.setattr(sys, "stderr", Terminal())
     RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
     shown = sys.stderr.getvalue()
-    assert "sum equations" in shown
+    assert "sum the normal equations" in shown
     assert "rows/s" in shown
-    assert "[rflaf] line 6" in shown
+    assert "(line 6)" in shown
 
 
 def test_without_rich_a_terminal_gets_lines(every_pass_is_long, monkeypatch):
@@ -143,7 +143,7 @@ def test_without_rich_a_terminal_gets_lines(every_pass_is_long, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
     lines = sys.stderr.getvalue().splitlines()
-    assert any("sum equations: 500 rows in" in line and "rows/s" in line for line in lines)
+    assert any("sum the normal equations: 500 rows in" in line and "rows/s" in line for line in lines)
     assert all(line.startswith("[rflaf]") for line in lines)
 
 
@@ -151,7 +151,7 @@ def test_elsewhere_there_is_no_bar_and_short_passes_say_nothing(capsys):
     RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert all(line.startswith("[rflaf] line") for line in shown.err.splitlines())
+    assert all(line.startswith("[rflaf] ") and "(line " in line for line in shown.err.splitlines())
 
 
 def test_a_quiet_fit_is_not_watched():

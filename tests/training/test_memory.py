@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -16,8 +17,13 @@ from settings import limited
 from rflaf import GreedySelection, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import InvalidParameterError, MemoryBudgetError
 from rflaf.functions.losses import Logistic
+from rflaf.model import greedy
+from rflaf.rows import blocks
 from rflaf.rows.files import open_table
+from rflaf.training import final_fit, pools, specification
+from rflaf.training import memory as memory_plan
 from rflaf.training.memory import TableSize, fit_stages, least_memory, plan_fit, plan_more
+from rflaf.training.solvers.refined import search
 from rflaf.training.specification import FitSpec
 
 quick = settings(max_examples=100)
@@ -261,3 +267,22 @@ def test_the_resident_memory_of_a_fit_from_files_grows_by_no_more_than_its_budge
     answer = subprocess.run(run, check=False, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
     assert int(answer.stdout) <= memory + kept_by_libraries
+
+
+@pytest.mark.parametrize(
+    ("name", "owner"),
+    [
+        ("READ_AHEAD", blocks),
+        ("MOST_ROWS", blocks),
+        ("JUDGED_ROWS", final_fit),
+        ("GREEDY_ROWS", pools),
+        ("LEAST_GREEDY_ROWS", pools),
+        ("SEARCH_ROWS", specification),
+        ("FEW_ROWS", specification),
+        ("MOST_NODES", search),
+        ("AHEAD", greedy),
+    ],
+)
+def test_sizes_are_those_of_the_modules_that_use_them(name, owner):
+    assert getattr(memory_plan, name) is getattr(owner, name)
+    assert not [line for line in inspect.getsource(memory_plan).splitlines() if line.startswith(f"{name} =")]

@@ -34,7 +34,7 @@ _WEAK = 1e-3  # directions in which a centre is not sought, as a share of the st
 
 
 class RowFeatures:
-    """Features of rows, however they are made: what the normal equations are summed from."""
+    """Features of rows, from which normal equations are summed."""
 
     __slots__ = ()
 
@@ -60,12 +60,12 @@ class RowFeatures:
         return complete_design(rows, block.y, block.weight)
 
     def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
-        """Normal equations of the features of all rows, in one pass."""
+        """Sum the normal equations of the features of all rows, in one pass."""
 
         def sum_block(block: Block, scratch: Scratch) -> NormalEquations:
             return NormalEquations.from_design(self.design(block, scratch), block.y.shape[1], block.weight)
 
-        return executor.reduce(source, sum_block, "summing the normal equations")
+        return executor.reduce(source, sum_block, "sum the normal equations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class FeatureMap(RowFeatures):
         return np.dtype(self.W.dtype)
 
     def part(self, components: slice) -> FeatureMap:
-        """The map of some of the components."""
+        """Return the map of some of the components."""
         table = self.table if len(self.table) == 1 else self.table[components]
         return FeatureMap(self.W[:, components], self.offset[components], table, self.centre)
 
@@ -119,12 +119,12 @@ class FeatureMap(RowFeatures):
 
 
 def from_centre(X: Array, centre: Array | None) -> Array:
-    """Dense rows counted from a centre."""
+    """Return dense rows minus a centre."""
     return X if centre is None else X - centre
 
 
 def _mostly_zero(X: Array) -> bool:
-    """Whether neighbouring rows have most of their zeros in common, as far as some of them tell."""
+    """Estimate from some rows whether neighbouring rows have most of their zeros in common."""
     tile = _kernels.tile_rows(X.dtype)
     some = X[: len(X) // tile * tile].reshape(-1, tile, X.shape[1])[::_EVERY]
     return 2 * int(np.count_nonzero(some.any(axis=1))) < some.shape[0] * some.shape[2]
@@ -151,14 +151,14 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
 
 
 def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
-    """Normal equations of the features of all rows, in one pass."""
+    """Sum the normal equations of the features of all rows, in one pass."""
     return feature_map.sum_equations(source, executor)
 
 
 def sum_robust_equations(
     source: BlockSource, feature_map: RowFeatures, v: Array, delta: float, executor: Executor
 ) -> NormalEquations:
-    """Normal equations with every row that is farther than ``delta`` from z . v weighted down in proportion."""
+    """Sum normal equations with every row that is farther than ``delta`` from z . v weighted down in proportion."""
 
     def sum_block(block: Block, scratch: Scratch) -> NormalEquations:
         z = feature_map.features(
@@ -170,7 +170,7 @@ def sum_robust_equations(
         weighted = Block(block.X, block.y, weight)
         return NormalEquations.from_design(feature_map.design(weighted, scratch), block.y.shape[1], weight)
 
-    return executor.reduce(source, sum_block, "summing the normal equations, outliers weighted down")
+    return executor.reduce(source, sum_block, "sum the normal equations, outliers weighted down")
 
 
 def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) -> FeatureMap:
@@ -188,9 +188,9 @@ def compile_map(directions: Directions, pieces: Pieces, a: Array, dtype: Any) ->
 
 
 def far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | None:
-    """Where rows project on the middle of the table, (n_features,), if the way there from zero costs them digits.
+    """Return the point that projects on the middle of the table, (n_features,), if it is too far from zero for float32.
 
-    Fewer components than columns tell only part of where that is, and keep part of the digits.
+    Fewer components than columns determine the centre only in part, and keep part of the digits.
     """
     length = pieces.step * pieces.n_cells
     way = pieces.low + length / 2 - offset
@@ -203,7 +203,7 @@ def far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | N
 
 
 def centre_of(W: Array, target: Array) -> Array:
-    """Where in the columns W' c comes nearest to ``target``, columns taken in units of their directions: (n_features,).
+    """Return c (n_features,) with W' c nearest to ``target``, columns in units of their directions.
 
     ``W`` (n_features, n_components) has no row of zeros.
     """
@@ -214,7 +214,7 @@ def centre_of(W: Array, target: Array) -> Array:
 
 
 def in_single_precision(centre: Any) -> Any:
-    """A centre rounded as it will be taken off; zero where it is beyond all numbers."""
+    """Round a centre to float32; zero where it overflows."""
     return np.where(np.abs(centre) < np.finfo(np.float32).max, centre, 0).astype(np.float32).astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""Which components of a pool to keep: greedy forward selection by orthogonal least squares.
+"""Greedy forward selection of components from a pool, by orthogonal least squares.
 
 Every step adds the component that lowers the squared error most, all the weights being refitted:
 
@@ -64,7 +64,7 @@ class Selection:
 
 
 class Pool(Protocol):
-    """What selection asks of a pool of features: means over rows, centred where an intercept is fitted."""
+    """A pool of features to select from: means over rows, centred if an intercept is fitted."""
 
     @property
     def c(self) -> Array:
@@ -183,9 +183,9 @@ def feature_pool(
     intercept: bool,
     executor: Executor,
 ) -> FeaturePool:
-    """The pool of features and targets ``y`` (n_rows, n_outputs).
+    """Build the pool of features and targets ``y`` (n_rows, n_outputs).
 
-    ``features`` makes those of a part of the components, (n_part, n_rows), which is overwritten.
+    ``features`` computes those of a part of the components, (n_part, n_rows), which is overwritten.
     """
     w = np.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
     share = w / w.sum()
@@ -208,7 +208,7 @@ def feature_pool(
 
 
 def gram_pool(equations: NormalEquations, intercept: bool) -> GramPool:
-    """The pool of all components of some equations."""
+    """Return the pool of all components of some equations."""
     system = equations.system(intercept)
     return GramPool(system.G, system.c, system.y_square, system.z_mean, system.count, system.precision)
 
@@ -216,7 +216,7 @@ def gram_pool(equations: NormalEquations, intercept: bool) -> GramPool:
 def select_greedily(
     equations: NormalEquations, n_components: int, ridge: float = 0.0, intercept: bool = True
 ) -> Selection:
-    """At most ``n_components`` of the pool's components, fewer where the rest repeat those kept.
+    """Select at most ``n_components`` of the pool's components, fewer if the rest repeat those kept.
 
     >>> Z = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 1, 0]])     # three orthogonal components, four rows
     >>> design = np.vstack([Z, np.ones(4), [3.0, 4.0, 2.0, 0.0]])      # [z | 1 | y]
@@ -227,7 +227,7 @@ def select_greedily(
 
 
 def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bool = True) -> Selection:
-    """`select_greedily` for any pool."""
+    """Select from any pool, as `select_greedily` does."""
     length = pool.length + ridge
     pool_size = length.size
     least = max(_LEAST_LENGTH, _ROUNDINGS * pool.precision) * (length + pool.z_mean**2)
@@ -262,9 +262,9 @@ def select_from(pool: Pool, n_components: int, ridge: float = 0.0, intercept: bo
 
 
 def _likely(pool: Pool, factor: Array, left: Array, residual: Array, gain: Array, n_ahead: int) -> Array:
-    """The component of largest gain, and those that would come next if the others near it were the whole pool."""
+    """Return the component of largest gain and the next ones if the components near it were the whole pool."""
     near = np.argsort(-gain, kind="stable")[:_SHORTLIST]
-    near = near[gain[near] >= 0]  # those that repeat others are not usable
+    near = near[gain[near] >= 0]  # repetitions of others are not usable
     G = pool.products(near) - factor[near] @ factor[near].T
     np.fill_diagonal(G, left[near])
     y_square, z_mean = np.zeros(residual.shape[1]), np.zeros(near.size)
@@ -285,7 +285,7 @@ class WidthPath:
 
 
 def width_grid(most: int) -> Array:
-    """Widths from 1 to ``most``, about six a decade.
+    """Widths from 1 to ``most``, about six per decade.
 
     >>> width_grid(80)
     array([ 1,  2,  3,  5,  7, 10, 15, 20, 30, 50, 70, 80])
@@ -296,7 +296,7 @@ def width_grid(most: int) -> Array:
 
 
 def nested_errors(kept: NormalEquations, held_out: NormalEquations, widths: Array, intercept: bool = True) -> WidthPath:
-    """Error on rows held out of the ridge on the first k components, for every width k.
+    """Return the error on rows held out of the ridge on the first k components, for every width k.
 
     Both sides are sums over rows. The ridge of each width is the one of lowest error on the rows held out.
     """

@@ -1,7 +1,7 @@
-"""The last layer of a finished model: a ridge on its features, kept as sums.
+"""The last layer of a fitted model: a ridge on its features, kept as sums.
 
-f(x) = b + z(x) . v is linear in v, so the sums of [z | 1 | y] over the rows are all that is needed to say how sure a
-prediction is and to refit the model on fewer components, long after the rows are gone.
+f(x) = b + z(x) . v is linear in v, so the sums of [z | 1 | y] over the rows suffice for the variance of a prediction
+and for refitting the model on fewer components, without the rows.
 
     variance(x) = noise (1 + h(x)),     h(x) = ( (z - mean)' (G + ridge I)^-1 (z - mean) + 1 ) / n
 
@@ -54,7 +54,7 @@ class LastLayer:
         return path.at_least_one()
 
     def take(self, components: Array) -> LastLayer:
-        """The last layer of some of the components; the noise grows by what their fit loses."""
+        """Return the last layer of some of the components; the noise grows by the loss of fit."""
         fewer = LastLayer(self.equations.take(components), self.ridge, self.noise, self.intercept)
         lost = fewer.solve().mean_residual - self.solve().mean_residual
         return LastLayer(fewer.equations, self.ridge, self.noise + np.maximum(lost, 0), self.intercept)
@@ -64,9 +64,9 @@ class LastLayer:
         return self._factor.solution()
 
     def after(self, equations: NormalEquations, share: float) -> LastLayer:
-        """The last layer for later sums, of whose weight the rows of this one have ``share``.
+        """Return the last layer for later sums, of whose weight the original rows have ``share``.
 
-        Where the noise was measured on rows held out, what it exceeds that of the sums by is theirs alone.
+        The excess over the in-sample noise applies only to the original rows.
         """
         later = replace(self, equations=equations)
         beyond = np.maximum(self.noise - self._noise_of_sums, 0)

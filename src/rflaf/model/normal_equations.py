@@ -27,7 +27,7 @@ class NormalEquations:
     ----------
     moments : (n_components + 1 + n_outputs,) squared, float64, symmetric
     n_outputs : trailing columns that are targets
-    n_rows : rows with a positive weight; those that fade count for less
+    n_rows : rows with a positive weight; fading rows count for less
     whole_weights : every weight was a whole number, so that weights are counts of repeated rows
     precision : relative rounding of the products that were summed
     """
@@ -59,7 +59,7 @@ class NormalEquations:
         return self
 
     def __sub__(self, other: NormalEquations) -> NormalEquations:
-        """The equations without rows that are among them."""
+        """Return the equations without some of their rows."""
         return replace(self, moments=self.moments - other.moments, n_rows=self.n_rows - other.n_rows)
 
     @property
@@ -83,28 +83,28 @@ class NormalEquations:
         return np.maximum(np.einsum("io,io->o", u, self.moments @ u) / self.weight, 0.0)
 
     def take(self, components: Array) -> NormalEquations:
-        """The equations of some of the components only, in the order given."""
+        """Return the equations of some of the components, in the order given."""
         tail = np.arange(self.n_components, self.moments.shape[0])
         kept = np.concatenate([components, tail])
         return replace(self, moments=self.moments[np.ix_(kept, kept)])
 
     def scale(self, importance: Array) -> NormalEquations:
-        """The equations after feature m is multiplied by importance[m]."""
+        """Return the equations after feature m is multiplied by importance[m]."""
         if np.all(importance == 1):
             return self
         factor = np.concatenate([importance, np.ones(1 + self.n_outputs)])
         return replace(self, moments=self.moments * factor * factor[:, None])
 
     def faded(self, factor: float) -> NormalEquations:
-        """The equations of rows that count ``factor`` of what they did."""
+        """Return the equations of rows whose weights are multiplied by ``factor``."""
         return replace(self, moments=factor * self.moments, n_rows=factor * self.n_rows)
 
     def mix(self, mixing: Array) -> NormalEquations:
-        """The equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
+        """Return the equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
         return replace(self, moments=mixing.T @ self.moments @ mixing)
 
     def answered_by(self, v: Array, ridge: float, intercept: bool = True) -> NormalEquations:
-        """The equations of targets moved so that ``v`` (n_components, n_outputs) is their solution at this ridge.
+        """Return the equations of targets moved so that ``v`` (n_components, n_outputs) solves them at this ridge.
 
         Products of features stay, and so do the means and the residuals that ``v`` leaves.
         """
@@ -121,7 +121,7 @@ class NormalEquations:
         return replace(self, moments=moments)
 
     def system(self, intercept: bool = True) -> RidgeSystem:
-        """The equations for one observation on average, centred where an intercept is fitted."""
+        """Return the equations per observation, centred if an intercept is fitted."""
         m, average = self.n_components, self.moments / self.weight
         mean = average[m].copy() if intercept else np.zeros(average.shape[0])
         z_mean, y_mean = mean[:m], mean[m + 1 :]

@@ -1,4 +1,4 @@
-"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), where columns may bend.
+"""The fitted model, as data: f(x) = b + sum_m q_m v_m sigma_m(w_m . x + b_m), with optional column curves.
 
 Frozen and free of any estimator: directions for raw inputs, an activation, output weights and an intercept.
 Prediction runs through one fused kernel in the dtype of the rows given, dense or sparse; no (n_rows, n_components)
@@ -55,7 +55,7 @@ class Activation:
     covariance: Array | None = None
 
     def __call__(self, z: ArrayLike) -> Array:
-        """Values, with the shape of ``z``; one more leading axis where there is one activation a component."""
+        """Values, with the shape of ``z``; one more leading axis with one activation per component."""
         return self._contract(self.basis.values(z))
 
     def slope(self, z: ArrayLike) -> Array:
@@ -130,9 +130,9 @@ class RandomFeatureModel:
         return int(self.intercept.shape[0])
 
     def decision(self, X: Any, n_jobs: int | None = 1) -> Array:
-        """f at rows ``X`` (n_rows, n_features), float32 or float64, dense or CSR: (n_rows, n_outputs).
+        """Return f at rows ``X`` (n_rows, n_features), float32 or float64, dense or CSR: (n_rows, n_outputs).
 
-        ``X`` is taken as it is: finite numbers of the right width are the caller's promise.
+        ``X`` is not checked: the caller passes finite numbers of the right width.
         """
         dtype, n_rows = X.dtype, X.shape[0]
         feature_map, predictor = self._compile(dtype)
@@ -180,12 +180,12 @@ class RandomFeatureModel:
             block = out[start : start + _BLOCK_ROWS]
             block[...] = np.einsum("rm,mo,dm->rod", slopes, self.v, directions.W, optimize=True)
             if self.curves is not None:
-                bends = np.einsum("rm,mo,rcm->roc", slopes, self.v, self.curves.slopes(rows), optimize=True)
-                block[:, :, self.curves.knots.columns] += bends
+                curved = np.einsum("rm,mo,rcm->roc", slopes, self.v, self.curves.slopes(rows), optimize=True)
+                block[:, :, self.curves.knots.columns] += curved
         return out
 
     def column_importance(self, X: Array) -> Array:
-        """How much every column moves the model over rows ``X``: (n_features,), shares that sum to one.
+        """Return how much every column moves the model over rows ``X``: (n_features,), shares that sum to one.
 
         The spread of a column's part of a component's input, as a share of the whole input's, times the spread of
         that component's part of f; root of the sum of squares over components and outputs.
@@ -204,7 +204,7 @@ class RandomFeatureModel:
         return np.asarray(share / total if total > 0 else share)
 
     def deviation(self, X: Any) -> Array:
-        """Standard deviation of a new observation at rows ``X``: (n_rows, n_outputs).
+        """Return the standard deviation of a new observation at rows ``X``: (n_rows, n_outputs).
 
         From the ridge posterior of the output weights and the estimated noise; see `LastLayer`.
         """
@@ -217,7 +217,7 @@ class RandomFeatureModel:
         return out
 
     def prune(self, n_components: int) -> RandomFeatureModel:
-        """The model of the ``n_components`` components that serve best together, refitted without data.
+        """Return the model of the best ``n_components`` components, refitted without data.
 
         Components are kept in the order of greedy selection on the sums of the last layer, so narrower models are
         nested in wider ones.
@@ -243,7 +243,7 @@ class RandomFeatureModel:
         )
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, in plain values."""
+        """Describe the model in plain values."""
         return {
             "n_features": self.n_features,
             "n_components": self.n_components,
@@ -274,7 +274,7 @@ class RandomFeatureModel:
         return compiled
 
     def _decision_by_blocks(self, X: Any, n_jobs: int | None) -> Array:
-        """f at sparse rows whose zeros a centre or curves move, made dense a block at a time."""
+        """Return f at sparse rows made dense block by block, for maps that are not zero at zero."""
         out = np.empty((X.shape[0], self.n_outputs), X.dtype)
         rows = int(np.clip(_BLOCK_ENTRIES // X.shape[1], 1, _BLOCK_ROWS))
         for start in range(0, X.shape[0], rows):

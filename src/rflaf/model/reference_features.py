@@ -40,7 +40,7 @@ def contract_reference(u: Array, weights: Array, pieces: Pieces) -> Array:
 
 
 def predict_reference(feature_map: FeatureMap, v: Array, intercept: Array, X: Array) -> Array:
-    """What `Predictor.predict` computes, through an (n_components, n_rows) array."""
+    """Compute the result of `Predictor.predict` through an (n_components, n_rows) array."""
     u = feature_map.W.T @ from_centre(X, feature_map.centre).T + feature_map.offset[:, None]
     return activate_reference(u, feature_map.table).T @ v + intercept
 

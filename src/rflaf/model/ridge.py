@@ -20,17 +20,17 @@ from rflaf.errors import Array
 from rflaf.functions._kernels.cholesky import factor_in_place
 
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
-_RIDGES_A_DECADE = 2
+_RIDGES_PER_DECADE = 2
 _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
 _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
-_AS_GOOD = 1e-6  # so much more error is rounding
+_AS_GOOD = 1e-6  # relative difference of errors that counts as rounding
 _REFINEMENTS, _REFINED = 6, 1e-7  # of a solution in single precision: steps at most, and the residual that ends them
 _MOST_DEGREES = 0.95  # of the rows: beyond it cross-validation divides noise by noise
 
 
 class Remedy(Enum):
-    """What it took to solve a system."""
+    """How a system was solved."""
 
     NONE = "factored as it was"
     JITTER = "singular to rounding: factored after adding a jitter to its unit diagonal"
@@ -64,12 +64,12 @@ class RidgeSystem:
         return mean if mean > 0 else 1.0
 
     def ridges(self) -> Array:
-        """A grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two a decade.
+        """Return a grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two per decade.
 
-        Below its lower end the fit of few rows is decided by rounding, and no data set was seen to want it.
+        Below the lower end rounding decides the fit of few rows.
         """
         least = min(_LEAST_RIDGE / self.count, _LARGEST_RIDGE)
-        n_ridges = 1 + int(np.ceil(_RIDGES_A_DECADE * np.log10(_LARGEST_RIDGE / least)))
+        n_ridges = 1 + int(np.ceil(_RIDGES_PER_DECADE * np.log10(_LARGEST_RIDGE / least)))
         return self.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
 
     def factor(self, ridge: float) -> RidgeFactor:
@@ -289,10 +289,10 @@ def walk_downhill(
     start: Sequence[int] | None = None,
     strides: Sequence[int] = (3, 1),
 ) -> int:
-    """The first of the places 0 to size - 1 whose error is as good as the lowest that a walk from ``start`` finds.
+    """Return the first place in 0 to size - 1 whose error is, to rounding, the lowest on a walk from ``start``.
 
-    Unless given, that is the middle. It goes where errors fall, from all places that are as good: which of two is lower
-    by a rounding depends on how rows were cut, and must not decide.
+    The walk starts in the middle unless given and goes where errors fall, from all places that are equal to rounding:
+    rounding depends on how rows were cut and must not decide.
 
     >>> walk_downhill(12, lambda places: [abs(i - 2.5) for i in places])
     2
@@ -308,13 +308,13 @@ def walk_downhill(
 
 
 def _lowest(errors: Array) -> Array:
-    """Places of the lowest error, to rounding; those of NaN were not tried."""
+    """Return the places of the lowest error, to rounding; NaN marks places not tried."""
     lowest = np.nanmin(errors)
     return np.flatnonzero(errors <= lowest + _AS_GOOD * abs(lowest))
 
 
 def _untried(errors: Array, stride: int) -> list[int]:
-    """Places not tried yet, a stride from the lowest."""
+    """Return the places not tried yet, a stride from the lowest."""
     lowest = _lowest(errors)
     near = np.unique(np.concatenate([lowest + stride, lowest - stride]))
     return [int(i) for i in near if 0 <= i < errors.size and np.isnan(errors[i])]

@@ -1,11 +1,9 @@
 """Rows in blocks: the only way data reach the solvers.
 
-Every sum the method needs runs over rows, so data are a sequence of `Block` and nothing else. A source
-knows its size, gives block i, and draws a row sample; arrays, memory maps and SciPy sparse matrices are
-served here, files in `rflaf.rows.files`, Dask collections in `rflaf.rows.dask`. How many rows a block has is a pure
-function of a memory budget (`rflaf.training.memory`), and never of the number of threads, so that the number of
-threads cannot
-change a model.
+Every sum the method needs runs over rows, so data are a sequence of `Block`. A source knows its size, returns block i,
+and draws a sample of rows; arrays, memory maps and SciPy sparse matrices are served here, files in `rflaf.rows.files`,
+Dask collections in `rflaf.rows.dask`. The number of rows per block depends on the memory budget alone
+(`rflaf.training.memory`), never on the number of threads, so threads cannot change a model.
 """
 
 from __future__ import annotations
@@ -19,15 +17,16 @@ import scipy.sparse as sp
 
 from rflaf.errors import Array
 
-MOST_ROWS = 2048  # of a block: larger ones leave the second-level cache and gain nothing
+MOST_ROWS = 2048  # per block: larger blocks leave the second-level cache and gain nothing
 LEAST_ROWS = 64
+READ_AHEAD = 8  # blocks that a source of files reads before they are asked for, at most
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,).
 
-    ``first`` is the number of the first of them in their table.
+    ``first`` is the number of the first row in its table.
     """
 
     X: Any
@@ -41,7 +40,7 @@ class Block:
 
 
 def stack(blocks: Iterable[Block]) -> Block:
-    """The rows of all blocks, one below the other."""
+    """Stack the rows of all blocks."""
     blocks = list(blocks)
     X, weights = [block.X for block in blocks], [block.weight for block in blocks if block.weight is not None]
     return Block(
@@ -76,16 +75,16 @@ class BlockSource(RowTable, Protocol):
     def __getitem__(self, index: int) -> Block: ...
 
     def with_rows(self, block_rows: int) -> BlockSource:
-        """The same rows cut into blocks of another size."""
+        """Return the same rows in blocks of another size."""
         ...
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
-        """At most ``n_rows`` rows drawn without replacement, in memory, in their original order."""
+        """Draw at most ``n_rows`` rows without replacement, in memory, in their original order."""
         ...
 
 
 def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
-    """Numbers of ``n_rows`` rows drawn without replacement, in order; of all rows where there are no more.
+    """Draw the numbers of ``n_rows`` rows without replacement, in order; all rows if there are no more.
 
     >>> drawn_rows(3, 5, np.random.default_rng(0))
     array([0, 1, 2])
@@ -97,13 +96,13 @@ def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Items that live elsewhere, in parts. Only what is computed from them is to travel.
+    """Items in parts on a cluster; only results computed from them travel.
 
     Attributes
     ----------
-    handles : what a cluster finds each part by
+    handles : by which a cluster finds each part
     sizes : number of items in each part, at least one
-    open : makes the items of a part, where it lives, of what its handle stands for
+    open : makes the items of a part where the part lives
     """
 
     handles: Sequence[Any]
@@ -111,20 +110,20 @@ class Parts:
     open: Callable[[Any], Any]
 
     def then(self, change: Callable[[Any], Any]) -> Parts:
-        """The parts after their items are changed."""
+        """Return the parts with a change applied to their items."""
         opened = self.open
         return replace(self, open=lambda value: change(opened(value)))
 
 
 def parts_of(items: Any) -> Parts | None:
-    """The parts of items that live elsewhere, None for those at hand."""
+    """Return the parts of items on a cluster, or None for items in this process."""
     parts: Parts | None = getattr(items, "parts", None)
     return parts
 
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Items of two sequences side by side, cut alike where they live elsewhere."""
+    """Pairs of items of two sequences, with equal parts on a cluster."""
 
     first: Any
     second: Any
@@ -147,7 +146,7 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """Items that no pass changes, so that the result of a pass can be recorded."""
+    """Items that no pass changes, so that a checkpoint may record the result of a pass."""
 
     items: Any
 
@@ -164,7 +163,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class ArraySource:
-    """Blocks of arrays, memory maps or sparse matrices that are already validated; ``first`` is the first one's.
+    """Blocks of validated arrays, memory maps or sparse matrices; ``first`` is the number of the first row.
 
     >>> source = ArraySource(np.zeros((5, 2)), np.zeros((5, 1)), block_rows=2)
     >>> [block.n_rows for block in source]
@@ -221,7 +220,7 @@ _NO_ROWS = ArraySource(np.empty((0, 0)), np.empty((0, 0)))
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """The rows of another source, seen differently."""
+    """A view of the rows of another source."""
 
     source: BlockSource
 
@@ -245,7 +244,7 @@ class SourceView:
         return len(self.source)
 
     def seen(self, block: Block) -> Block:
-        """A block of the source as this view shows it."""
+        """Return a block of the source as this view shows it."""
         raise NotImplementedError
 
     def __getitem__(self, index: int) -> Block:
@@ -264,7 +263,7 @@ class SourceView:
 
 
 def innermost(source: BlockSource) -> BlockSource:
-    """The source behind all views of it."""
+    """Return the source behind all views of it."""
     while isinstance(source, SourceView):
         source = source.source
     return source
@@ -285,14 +284,14 @@ class StandardisedTargets(SourceView):
 
 
 class TargetRule(Protocol):
-    """What a loss asks of targets."""
+    """A condition on targets."""
 
     def check_more(self, y: Array) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTargets(SourceView):
-    """A source whose targets are held against a rule as they are read."""
+    """A source whose targets are checked by a rule as they are read."""
 
     rule: TargetRule
 
@@ -303,7 +302,7 @@ class CheckedTargets(SourceView):
 
 @dataclass(frozen=True, slots=True)
 class LabelTargets(SourceView):
-    """A source of labels, one a row, with zeros and ones for targets: one output for two classes, else one a class.
+    """A source of labels, one per row, as targets 0 and 1: one output for two classes, else one per class.
 
     ``classes`` (n_classes,) are the labels in order; rows are weighted by ``class_weight`` (n_classes,) too.
     """
@@ -325,7 +324,7 @@ class LabelTargets(SourceView):
 
 
 def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
-    """The labels found, one a row, and the sums of their weights.
+    """Return the distinct labels and the sums of their weights.
 
     >>> weigh_labels(np.array(["a", "b", "a"]), np.array([1.0, 0.5, 2.0]))
     {'a': 3.0, 'b': 0.5}
@@ -335,20 +334,20 @@ def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
 
 
 def add_weights(total: dict[Any, float], more: dict[Any, float]) -> None:
-    """Take the labels of other rows in."""
+    """Add the weights of the labels of other rows."""
     for label, weight in more.items():
         total[label] = total.get(label, 0.0) + weight
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
-    """A source of validated arrays; sparse matrices of any format become CSR, ``y`` becomes two-dimensional."""
+    """Return a source of validated arrays; sparse matrices become CSR, ``y`` becomes two-dimensional."""
     X = _canonical(X) if sp.issparse(X) else X
     y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     return ArraySource(X, y, None if weight is None else np.asarray(weight, dtype=X.dtype))
 
 
 def _canonical(X: Any) -> Any:
-    """CSR in which every entry is stored once; the matrix passed is left as it is."""
+    """Return CSR that stores every entry once; the matrix passed is left unchanged."""
     X = sp.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
@@ -357,13 +356,13 @@ def _canonical(X: Any) -> Any:
 
 
 class Scratch:
-    """Arrays one worker uses again for every block: fresh pages cost more than the arithmetic on them."""
+    """Arrays that one worker reuses for every block: fresh pages cost more than the arithmetic on them."""
 
     def __init__(self) -> None:
         self._buffers: dict[tuple[str, np.dtype[Any]], Array] = {}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
-        """An uninitialised C-contiguous array, valid until the same name is asked for again."""
+        """Return an uninitialised C-contiguous array, valid until the same name is asked for again."""
         key, size = (name, np.dtype(dtype)), int(np.prod(shape))
         buffer = self._buffers.get(key)
         if buffer is None or buffer.size < size:

@@ -293,7 +293,7 @@ def fingerprint(source: BlockSource, executor: Executor) -> int:
     stated = getattr(source, "fingerprint", None)
     if stated is not None:
         return int(stated)
-    found = executor.map(source, _block_crc, "checking the rows against the checkpoint")
+    found = executor.map(source, _block_crc, "check the rows against the checkpoint")
     return zlib.crc32(repr((source.n_samples, [found[i] for i in range(len(found))])).encode())
 
 

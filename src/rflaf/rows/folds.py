@@ -1,7 +1,7 @@
-"""Which rows are held out: those whose content says so.
+"""Folds: a hash of its numbers assigns every row to a fold.
 
-A row goes to a fold by a hash of its numbers. So the folds are the same in whatever order, blocks or partition the rows
-come, sparse or dense, and repeated rows stay together: a row of weight two is held out as the two rows it stands for.
+The folds are the same for any order, blocks or partition of the rows, sparse or dense, and repeated rows stay together:
+a row of weight two is held out as the two rows it stands for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ROUNDS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def folds_of(X: Any, n_folds: int) -> Array:
-    """The fold of every row of ``X`` (n_rows, n_features), dense or CSR: (n_rows,), from 0 to n_folds - 1.
+    """Return the fold of every row of ``X`` (n_rows, n_features), dense or CSR: (n_rows,), from 0 to n_folds - 1.
 
     >>> X = np.random.default_rng(0).standard_normal((6, 2))
     >>> bool((folds_of(X[::-1], 5) == folds_of(X, 5)[::-1]).all())
@@ -35,13 +35,13 @@ def folds_of(X: Any, n_folds: int) -> Array:
 
 
 def _mixed(values: Array, columns: Array) -> Array:
-    """Well mixed bits of numbers and their columns; zero for zero, so that what is not stored counts the same."""
+    """Return well mixed bits of numbers and their columns; zero for zero, as for entries that are not stored."""
     numbers = np.ascontiguousarray(values, np.float64) + 0.0  # there is one zero only
     return _stir(_stir(numbers.view(np.uint64)) + columns.astype(np.uint64) * _STEP) * (numbers != 0)
 
 
 def _stir(bits: Array) -> Array:
-    """Every bit of the answer depends on all bits given."""
+    """Mix bits so that every bit of the result depends on all bits given."""
     for shift, factor in _ROUNDS:
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     return bits ^ (bits >> np.uint64(31))

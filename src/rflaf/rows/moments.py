@@ -1,7 +1,7 @@
 """Centre and scale of columns, as a monoid over rows.
 
-The scale of the projections against the grid of the activation decides everything, so inputs are centred and
-scaled inside; both are folded into the directions afterwards and cost nothing at prediction. Means and sums of squared
+Projections must match the grid of the activation, so inputs are centred and scaled inside; both are folded into the
+directions afterwards and cost nothing at prediction. Means and sums of squared
 deviations are merged pairwise, so a column of large mean and small spread keeps its digits.
 """
 
@@ -56,9 +56,9 @@ class ColumnMoments:
         return self
 
     def settled(self) -> ColumnMoments:
-        """The moments without their last bits, which depend on how the rows were cut.
+        """Return the moments without their last bits, which depend on how the rows were cut.
 
-        A search amplifies them; without them all that follows depends on the rows alone.
+        A search amplifies those bits; without them the fit depends on the rows alone.
         """
         spread = np.frexp(self.scale)[1] - _BITS
         mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
@@ -124,7 +124,7 @@ class TableMoments:
         return self
 
     def settled(self) -> TableMoments:
-        """The same without the bits that depend on how the rows were cut."""
+        """Return the moments without the bits that depend on how the rows were cut."""
         return replace(self, X=self.X.settled(), y=self.y.settled())
 
     @property
@@ -140,7 +140,7 @@ class TableMoments:
 
 
 def shortened(values: Any, bits: int) -> Any:
-    """Numbers rounded to so many binary digits."""
+    """Round numbers to ``bits`` binary digits."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(np.ldexp(mantissa, bits)), exponent - bits)
 
@@ -156,11 +156,11 @@ def measure(source: BlockSource, executor: Executor) -> TableMoments:
             block.n_rows if block.weight is None else int(np.count_nonzero(block.weight)),
         )
 
-    return executor.reduce(source, measure_block, "measuring the columns")
+    return executor.reduce(source, measure_block, "measure the columns")
 
 
 def _sparse_moments(rows: Any, w: Array, total: float) -> tuple[Array, Array]:
-    """Means and deviations of a CSR matrix: what is stored, then the zeros that are not."""
+    """Return means and deviations of a CSR matrix: stored entries, then the zeros that are not stored."""
     column = rows.indices
     weight = np.repeat(w, np.diff(rows.indptr))
     stored = np.bincount(column, weight, rows.shape[1])

@@ -1,4 +1,4 @@
-"""From rows to a model: Algorithm 1, refined directions, online updates, the memory plan.
+"""From rows to a model: `train` chooses between Algorithm 1 and refined directions; online updates, the memory plan.
 
 May import `rflaf.model` and the rooms below it.
 """

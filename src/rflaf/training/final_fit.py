@@ -221,7 +221,7 @@ def _by_leave_one_out(fit: Fit, features: RowFeatures, importance: Array, system
         return spectrum.leave_one_out(ridges, z, block.y, block.weight)
 
     sample = fit.source.sample(JUDGED_ROWS, fit.rng)
-    error = fit.executor.reduce(sample, sum_errors, "choosing the ridge")
+    error = fit.executor.reduce(sample, sum_errors, "choose the ridge")
     best = ridges[[np.argmin(error)]]
     return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
 
@@ -261,7 +261,7 @@ def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, ex
         return held_out.errors(v, kept.y_mean - kept.z_mean @ v)
 
     def total_at(places: list[int]) -> list[float]:
-        known.update(zip(places, executor.map(places, errors_at, "choosing the ridge"), strict=True))
+        known.update(zip(places, executor.map(places, errors_at, "choose the ridge"), strict=True))
         return [float(known[i].sum()) for i in places]
 
     middle = ridges.size // 2

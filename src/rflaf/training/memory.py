@@ -1,13 +1,13 @@
-"""What a fit needs in memory, as arithmetic on its size: blocks, sums, samples of rows and what is kept between passes.
+"""The memory of a fit, as arithmetic on its size: blocks, sums, samples of rows and arrays kept between passes.
 
 A fit goes through stages, and each needs
 
-    fixed + workers * (own + rows * own_row) + rows * row        bytes,    rows of a block, workers at once
+    fixed + workers * (own + rows * own_row) + rows * row        bytes,    rows per block, workers at once
 
-The number of rows of a block follows from the budget alone and never from the number of threads, which therefore cannot
-change a model; how many threads may work at once follows from what is left. The budget is for what the fit takes beside
-the process as it was, and beside rows that were in memory before. A budget too small for one thread is refused before
-any work.
+The number of rows per block follows from the budget alone and never from the number of threads, which therefore cannot
+change a model; the number of threads at once follows from what is left. The budget covers what the fit allocates, not
+the process as it was nor rows already in memory. A budget too small for one thread is refused before any work. Sizes
+that other modules define are imported from there, so the plan cannot drift.
 """
 
 from __future__ import annotations
@@ -15,29 +15,26 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rflaf.errors import MemoryBudgetError
-from rflaf.functions.losses import Squared
 from rflaf.model.greedy import AHEAD
-from rflaf.rows.blocks import LEAST_ROWS, MOST_ROWS, BlockSource, innermost
+from rflaf.rows.blocks import LEAST_ROWS, MOST_ROWS, READ_AHEAD, BlockSource, innermost
 from rflaf.training.solvers.refined.search import MOST_NODES, USUAL_NODES
 
-from .specification import FEW_ROWS, FitSpec
+from .final_fit import JUDGED_ROWS
+from .pools import GREEDY_ROWS, LEAST_GREEDY_ROWS
+from .specification import FEW_ROWS, SEARCH_ROWS, FitSpec
 
 _BLOCK_MEMORY = 2**28
-_READ_AHEAD = 8  # blocks that a source of files holds, decoded, and as many again on their way
-_COPIES = 7  # of the sums, while they are solved: scaled, centred, factored or in eigenvectors
-_ENOUGH_ROWS = 512  # of a block, before a second worker is worth more than larger blocks
-_SAMPLED_ROWS, _SMALL_ROWS = 8000, 1500  # to choose a ridge by, and to start an activation from
-_SEARCH_ROWS = 20_000
-_LEAST_POOL_ROWS = 1000  # of the features of a pool
-_TRAINER_COPIES = 8  # of the parameters: their gradient, its moments, the network they make
+_COPIES = 7  # of the sums while they are solved: scaled, centred, factored or in eigenvectors
+_ENOUGH_ROWS = 512  # per block, beyond which a second worker is worth more than larger blocks
+_TRAINER_COPIES = 8  # of the parameters: gradient, moments, network
 _ENCODINGS = 3  # of the rows of a search, for recipes of different nodes
-_MARGIN = 2**20  # small things
-_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # of a block of rows that are read to be predicted
+_MARGIN = 2**20  # for small arrays
+_PREDICTED_ROWS, _PREDICTED_BYTES = 2**14, 2**24  # per block of rows to predict
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What one stage of a fit needs, in bytes."""
+    """The memory of one stage of a fit, in bytes."""
 
     name: str
     fixed: int
@@ -51,7 +48,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Rows of a block, workers at once, and bytes left to keep things between passes; None for as many as you like."""
+    """Rows per block, workers at once, and bytes left for arrays kept between passes; None for no limit."""
 
     block_rows: int
     n_workers: int | None = None
@@ -60,7 +57,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class TableSize:
-    """How large a table is; ``reading`` is what it takes to read it, beside the rows that are read: pages of files."""
+    """The size of a table; ``reading`` counts bytes for reading it beside the rows, such as pages of files."""
 
     n_samples: int
     n_features: int
@@ -75,7 +72,7 @@ class TableSize:
 
 
 def plan_fit(spec: FitSpec, table: TableSize) -> Budget:
-    """Blocks and workers for the memory of a fit.
+    """Plan blocks and workers for the memory of a fit.
 
     >>> plan_fit(FitSpec(n_components=100), TableSize(10**7, 20, 1, 8)).block_rows
     2048
@@ -91,22 +88,22 @@ def plan_fit(spec: FitSpec, table: TableSize) -> Budget:
     return _divided(stages, spec.memory)
 
 
-def plan_more(memory: int | None, table: TableSize, n_components: int, squared: bool) -> Budget:
-    """Blocks and workers for rows that come later, of which a model of ``n_components`` learns the output weights.
+def plan_more(memory: int | None, table: TableSize, n_components: int, closed_form: bool) -> Budget:
+    """Plan blocks and workers for later rows, from which a model of ``n_components`` updates its output weights.
 
-    >>> plan_more(2**24, TableSize(10**7, 20, 1, 8), n_components=100, squared=True).n_workers
+    >>> plan_more(2**24, TableSize(10**7, 20, 1, 8), n_components=100, closed_form=True).n_workers
     2
     """
     if memory is None:
         return Budget(MOST_ROWS)
-    stages = _summing(n_components + 1 + table.n_outputs, table, squared)
+    stages = _summing(n_components + 1 + table.n_outputs, table, closed_form)
     if memory < _needed(stages, LEAST_ROWS, 1):
         raise _too_little(stages, memory)
     return _divided(stages, memory)
 
 
 def plan_prediction(memory: int | None, table: TableSize, width: int) -> int:
-    """Rows of a block that are read to be predicted, where ``width`` numbers are made of each.
+    """Plan the rows per block to predict, where ``width`` numbers are computed per row.
 
     >>> plan_prediction(None, TableSize(10**7, 20, 0, 8), 101)
     16384
@@ -121,7 +118,7 @@ def plan_prediction(memory: int | None, table: TableSize, width: int) -> int:
 
 
 def _divided(stages: list[Stage], memory: int) -> Budget:
-    """Memory that is enough, divided among rows of a block and workers."""
+    """Divide a sufficient memory among rows per block and workers."""
     rows = max(min(_most_rows(stages, memory, 1), _ENOUGH_ROWS), _most_rows(stages, memory, 2))
     workers = 1
     while workers < 256 and _needed(stages, rows, workers + 1) <= memory:
@@ -130,17 +127,17 @@ def _divided(stages: list[Stage], memory: int) -> Budget:
 
 
 def least_memory(spec: FitSpec, table: TableSize) -> int:
-    """The smallest budget that would do, in bytes."""
+    """Return the smallest sufficient budget, in bytes."""
     return _needed(fit_stages(spec, table), LEAST_ROWS, 1)
 
 
 def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
-    """The stages of a fit, the sums over all rows first."""
-    n, squared = _n_columns(spec, table), isinstance(spec.loss, Squared)
+    """Return the stages of a fit, the sums over all rows first."""
+    n, closed_form = _n_columns(spec, table), spec.loss.closed_form
     targets = 24 * (table.n_outputs + 1)
-    stages = _summing(n, replace(table, reading=0), squared)
-    if spec.sampling != "plain" or not spec.per_component or not squared:
-        stages += _learning(spec, table, squared)
+    stages = _summing(n, replace(table, reading=0), closed_form)
+    if spec.sampling != "plain" or not spec.per_component or not closed_form:
+        stages += _learning(spec, table, closed_form)
     if spec.sampling == "greedy":
         stages.append(_choosing(spec, table, targets))
     if spec.refined:
@@ -150,58 +147,58 @@ def fit_stages(spec: FitSpec, table: TableSize) -> list[Stage]:
     return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
 
 
-def _summing(n: int, table: TableSize, squared: bool) -> list[Stage]:
-    """The sums of a design of ``n`` columns, what is solved with them, and passes of another loss."""
+def _summing(n: int, table: TableSize, closed_form: bool) -> list[Stage]:
+    """Return the stages of summing a design of ``n`` columns, solving, and passes of other losses."""
     d, item, sums, targets = table.n_features, table.itemsize, 8 * n * n, 24 * (table.n_outputs + 1)
     reader = _reader(table)
     stages = [
         Stage("the sums", 2 * sums + _MARGIN, sums + (item * n * n if item < 8 else 0), item * (4 * n + 2 * d), reader),
-        Stage("solving them", _COPIES * sums + _sample(_SAMPLED_ROWS, d, targets, table) + _MARGIN, sums),
+        Stage("solving them", _COPIES * sums + _sample(JUDGED_ROWS, d, targets, table) + _MARGIN, sums),
     ]
-    if not squared:
-        kept = _COPIES * sums + table.n_samples + _MARGIN  # and the fold of every row, a byte
+    if not closed_form:
+        kept = _COPIES * sums + table.n_samples + _MARGIN  # one byte per row for its fold
         stages.append(Stage("the loss", kept, 0, item * 4 * n, reader))
     return [replace(stage, fixed=stage.fixed + table.reading) for stage in stages]
 
 
 def _reader(table: TableSize) -> int:
-    """Bytes that reading ahead takes for every row of a block."""
+    """Return the bytes for reading ahead, per row of a block."""
     targets = 24 * (table.n_outputs + 1)
-    return (2 * _READ_AHEAD * 8 + _READ_AHEAD * table.itemsize) * table.n_features + _READ_AHEAD * targets
+    return (2 * READ_AHEAD * 8 + READ_AHEAD * table.itemsize) * table.n_features + READ_AHEAD * targets
 
 
 def _n_columns(spec: FitSpec, table: TableSize) -> int:
-    """Columns of the widest design: features of the pool or of the components kept, one, and targets."""
+    """Return the columns of the widest design: features of the pool or of the components kept, one, and targets."""
     width = spec.most_components * (spec.basis.n_basis if spec.per_component and not spec.refined else 1)
     return (width if spec.sampling == "greedy" else max(spec.n_pool, width)) + 1 + table.n_outputs
 
 
 def _choosing(spec: FitSpec, table: TableSize, targets: int) -> Stage:
-    """Greedy selection from a pool, by the features of a sample."""
-    rows = _MARGIN + 2 * _sample(12_000, table.n_features, targets, table)
-    features = _LEAST_POOL_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + AHEAD)
+    """Return the stage of greedy selection from a pool, by the features of a sample."""
+    rows = _MARGIN + 2 * _sample(GREEDY_ROWS[1], table.n_features, targets, table)
+    features = LEAST_GREEDY_ROWS * table.itemsize * spec.n_pool + 24 * spec.n_pool * (spec.most_components + AHEAD)
     return Stage("the pool", features + rows)
 
 
-def _learning(spec: FitSpec, table: TableSize, squared: bool) -> list[Stage]:
-    """A shared activation, on samples of rows and components."""
+def _learning(spec: FitSpec, table: TableSize, closed_form: bool) -> list[Stage]:
+    """Return the stages of learning a shared activation, on samples of rows and components."""
     d, item, targets, search = table.n_features, table.itemsize, 24 * (table.n_outputs + 1), spec.search
     width = min(spec.n_pool, search.n_components)
-    rows, small = min(search.n_rows, table.n_samples), min(_SMALL_ROWS, table.n_samples)
+    rows, small = min(search.n_rows, table.n_samples), min(search.start_rows, table.n_samples)
     fixed = rows * (item * 2 * (d + width) + targets) + _COPIES * 8 * (width + 1 + table.n_outputs) ** 2 + _MARGIN
     few = min(width, search.start_components)
-    own = small * item * 2 * few + _COPIES * 8 * few**2 + 2048 * item * width
+    own = small * item * 2 * few + _COPIES * 8 * few**2 + MOST_ROWS * item * width
     stages = [Stage("learning the activation", fixed, own)]
-    if not squared:
+    if not closed_form:
         few, rows = min(spec.n_pool, search.polish_components), min(search.polish_rows, table.n_samples)
         stages.append(Stage("learning it under the loss", rows * (item * (d + 4 * few) + 2 * targets) + _MARGIN))
     return stages
 
 
 def _refining(spec: FitSpec, table: TableSize) -> list[Stage]:
-    """The search on a sample of rows, and training on all of them."""
+    """Return the stages of the search on a sample of rows and of training on all rows."""
     d, item, outputs = table.n_features, table.itemsize, table.n_outputs
-    rows = min(_SEARCH_ROWS, table.n_samples)
+    rows = min(SEARCH_ROWS, table.n_samples)
     encoded = 8 * d + 4 * outputs + 24
     nodes = max(d * min(USUAL_NODES, rows), min(MOST_NODES, d * rows))
     trainer = _TRAINER_COPIES * 4 * spec.most_components * (d + nodes)
@@ -219,11 +216,11 @@ def _needed(stages: list[Stage], rows: int, workers: int) -> int:
 
 
 def _most_rows(stages: list[Stage], memory: int, workers: int) -> int:
-    """Rows of a block with which every stage fits; zero where none does."""
+    """Return the rows per block with which every stage fits; zero if none does."""
     most = MOST_ROWS
     for stage in stages:
-        left, a_row = memory - stage.bytes(0, workers), workers * stage.own_row + stage.row
-        most = min(most, 0 if left < 0 else left // a_row if a_row else most)
+        left, per_row = memory - stage.bytes(0, workers), workers * stage.own_row + stage.row
+        most = min(most, 0 if left < 0 else left // per_row if per_row else most)
     return most
 
 
@@ -236,7 +233,7 @@ def _too_little(stages: list[Stage], memory: int, otherwise: str = "") -> Memory
 
 
 def _widest(spec: FitSpec, table: TableSize) -> int:
-    """The largest number of components that the memory holds, zero for none."""
+    """Return the largest number of components that the memory holds, zero for none."""
 
     def fits(width: int) -> bool:
         narrower = replace(spec, n_components=width)

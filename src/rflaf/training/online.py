@@ -1,13 +1,11 @@
-"""Rows that come later: the output weights go on learning while directions, curves and activations stay.
+"""Online updates: later rows update the output weights; directions, curves and activations stay.
 
-Under the squared loss the sums of the last layer are all that rows leave behind, and they add: any sequence of chunks
-ends at the fit of all of them. Under any other loss what rows have said is kept as a quadratic in the output weights
-around the solution they led to (`rflaf.training.solvers.convex_loss.PastRows`), and new rows are fitted together with
-it: a Newton step that is
-never repeated.
+Under the squared loss the sums of the last layer hold all past rows, and sums add: any sequence of chunks ends at the
+fit of all of them. Under any other loss past rows are kept as a quadratic in the output weights around their solution
+(`rflaf.training.solvers.convex_loss.PastRows`), and new rows are fitted together with it.
 
-Rows may fade: with a half-life of H rows, a row weighs 2^(-k / H) once k rows have come after it. That is the same
-however the rows are cut into chunks, and a chunk into blocks; those of files and partitions come in their order.
+Rows may fade: with a half-life of H rows, a row weighs 2^(-k / H) once k rows have come after it, however the rows are
+cut into chunks and blocks; rows of files and partitions come in their order.
 """
 
 from __future__ import annotations
@@ -32,19 +30,19 @@ _TOLERANCE, _MOST_STEPS = 1e-8, 500
 
 @dataclass(frozen=True)
 class Seen:
-    """Sums over the rows seen: products of their features, and what they said of the output weights."""
+    """Sums over past rows: products of their features, and their loss as a quadratic in the output weights."""
 
     equations: NormalEquations
     past: PastRows
 
     def faded(self, factor: float) -> Seen:
-        """The sums of rows that count ``factor`` of what they did."""
+        """Return the sums of rows whose weights are multiplied by ``factor``."""
         return Seen(self.equations.faded(factor), self.past.faded(factor))
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What more rows are learned under: loss, ridge and units of the fit before, and the sum of its rows' weights."""
+    """The terms of updates: loss, ridge and units of the first fit, and the sum of its rows' weights."""
 
     loss: Loss
     ridge: float
@@ -55,18 +53,18 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Fade:
-    """How much rows still count, the last of ``n_rows`` wholly: 2^(-k / half_life) with k rows after them."""
+    """The weights of fading rows: 2^(-k / half_life) with k of ``n_rows`` rows after them."""
 
     half_life: float
     n_rows: int
 
     @property
     def past(self) -> float:
-        """What is left of all rows before."""
+        """The factor on the weights of all earlier rows."""
         return float(np.exp2(-self.n_rows / self.half_life))
 
     def freshness(self, block: Block) -> Array:
-        """What every row of a block counts, (n_rows,)."""
+        """Return the factor on the weight of every row of a block, (n_rows,)."""
         after = self.n_rows - 1 - block.first - np.arange(block.n_rows)
         return np.exp2(-after / self.half_life)
 
@@ -82,7 +80,7 @@ class Fade:
 
 @dataclass(frozen=True, slots=True)
 class FadedRows(SourceView):
-    """Rows in the order in which they came, weighted by what they still count."""
+    """Rows in their order, with faded weights."""
 
     fade: Fade
 
@@ -90,13 +88,13 @@ class FadedRows(SourceView):
         return self.fade.faded(block)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> Self:
-        """Not offered: rows that are drawn have lost their place."""
+        """Not offered: drawn rows lose their place."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """New rows, in the order in which they came if they fade."""
+    """New rows, in their order if they fade."""
 
     source: BlockSource
     half_life: float | None = None
@@ -107,19 +105,19 @@ class Chunk:
 
     @property
     def past(self) -> float:
-        """What all rows before them still count."""
+        """The factor on the weights of all earlier rows."""
         return 1.0 if self.fade is None else self.fade.past
 
     @property
     def rows(self) -> BlockSource:
-        """The rows with the weights they still have."""
+        """The rows with faded weights."""
         return self.source if self.fade is None else FadedRows(self.source, self.fade)
 
 
 def start_updates(
     model: RandomFeatureModel, terms: Terms, chunk: Chunk, executor: Executor
 ) -> tuple[RandomFeatureModel, Seen | None]:
-    """A model that was fitted to the rows of a first chunk, ready for more; output weights anew where rows fade."""
+    """Prepare a model fitted to a first chunk for updates; solve for the output weights again if rows fade."""
     layer = model.last_layer
     if layer is not None:
         if chunk.half_life is not None:
@@ -135,9 +133,9 @@ def start_updates(
 def carry_on(
     model: RandomFeatureModel, seen: Seen | None, terms: Terms, chunk: Chunk, executor: Executor
 ) -> tuple[RandomFeatureModel, Seen | None, StopReason]:
-    """The model after more rows, and what was seen until now; under the squared loss its last layer knows.
+    """Update a model with more rows; return it with the sums so far, which are in its last layer for the squared loss.
 
-    Where a fit under another loss left nothing behind, its rows are taken to have been like the new ones.
+    If a fit under another loss kept no sums, its rows are taken to have been like the new ones.
     """
     layer = model.last_layer
     if layer is not None:
@@ -160,9 +158,9 @@ def remember(
     executor: Executor,
     weight: float | None = None,
 ) -> Seen:
-    """What the rows a model was fitted to leave behind.
+    """Return the sums over the rows a model was fitted to.
 
-    Where those are gone, any rows like them will do, with the sum of their weights given as ``weight``.
+    If those rows are gone, any similar rows do, with the sum of the original weights given as ``weight``.
     """
     risk, equations = _risk(model, source, loss, intercept, executor, None)
     past = risk.curvature(model.v, model.intercept, ridge)
@@ -181,7 +179,7 @@ def learn_more(
     intercept: bool,
     executor: Executor,
 ) -> tuple[RandomFeatureModel, Seen, StopReason]:
-    """The model after more rows, with all that was seen until now."""
+    """Update a model with more rows; return it with the sums so far."""
     risk, equations = _risk(model, source, loss, intercept, executor, seen)
     start = model.v, model.intercept
     solution = minimise_risk(risk, ridge, model.intercept, _TOLERANCE, _MOST_STEPS, start)
@@ -193,7 +191,7 @@ def learn_more(
 def _risk(
     model: RandomFeatureModel, source: BlockSource, loss: Loss, intercept: bool, executor: Executor, seen: Seen | None
 ) -> tuple[Risk, NormalEquations]:
-    """The risk of new rows together with those seen, and the sums over all of them."""
+    """Return the risk of new and past rows, and the sums over all of them."""
     features, importance = model.feature_map(source.dtype), model.directions.importance
     equations = sum_equations(source, features, executor).scale(importance)
     if seen is not None:
@@ -204,7 +202,7 @@ def _risk(
 
 
 def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: Executor) -> NormalEquations:
-    """Sums of [z | 1 | y] over a chunk; in single precision targets far from zero keep their digits."""
+    """Sum [z | 1 | y] over a chunk; in single precision targets far from zero keep their digits."""
     known = layer.equations.system()
     centre, scale = known.y_mean, np.sqrt(np.where(known.y_square > 0, known.y_square, 1.0))
     targets = StandardisedTargets(chunk.source, centre, scale)
@@ -217,7 +215,7 @@ def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: E
 
 
 def _sum_faded_equations(source: BlockSource, features: RowFeatures, fade: Fade, executor: Executor) -> NormalEquations:
-    """Normal equations of rows that fade; they count for as many observations as is left of them."""
+    """Sum the normal equations of fading rows; the number of observations fades too."""
 
     def sum_faded(block: Block, scratch: Scratch) -> NormalEquations:
         faded, given = fade.faded(block), np.ones(block.n_rows) if block.weight is None else block.weight
@@ -225,7 +223,7 @@ def _sum_faded_equations(source: BlockSource, features: RowFeatures, fade: Fade,
         count, whole = float(fade.freshness(block)[given > 0].sum()), bool(np.all(given == np.floor(given)))
         return replace(sums, n_rows=count, whole_weights=whole)
 
-    return executor.reduce(source, sum_faded, "summing the normal equations of new rows")
+    return executor.reduce(source, sum_faded, "sum the normal equations of new rows")
 
 
 def _with_layer(model: RandomFeatureModel, layer: LastLayer) -> RandomFeatureModel:
@@ -234,13 +232,13 @@ def _with_layer(model: RandomFeatureModel, layer: LastLayer) -> RandomFeatureMod
 
 
 def _inside(model: RandomFeatureModel, terms: Terms) -> RandomFeatureModel:
-    """The model in the units its fit had."""
+    """Return the model in the units of its fit."""
     units = terms.units
     stretch = np.divide(1.0, units.stretch, out=np.zeros_like(units.stretch), where=units.stretch > 0)
     return replace(model, v=model.v * stretch, intercept=(model.intercept - units.shift) * stretch)
 
 
 def _outside(model: RandomFeatureModel, terms: Terms) -> RandomFeatureModel:
-    """And back in those of the targets."""
+    """Return the model in the units of the targets."""
     units = terms.units
     return replace(model, v=model.v * units.stretch, intercept=units.shift + units.stretch * model.intercept)

@@ -1,4 +1,4 @@
-"""What to fit, with every choice that a user may leave to the data."""
+"""The specification of a fit, with every choice that a user may leave to the data."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rflaf.training.solvers.shared_activation import Search
 _LARGEST_POOL = 5000
 _GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
-FEW_ROWS = 3000  # up to here random directions may do better than refined ones, and are tried too
+FEW_ROWS = 3000  # with at most this many rows, additive and random-direction models compete too
 FIRST_WIDTH = 100  # to begin with, where none is given
 SEARCH_ROWS = 20_000  # sampled to search for a recipe
 
 
 @dataclass(frozen=True, slots=True)
 class FitSpec:
-    """What to fit. ``None`` stands for "choose from the data".
+    """A model to fit. ``None`` stands for "choose from the data".
 
     Attributes
     ----------
@@ -27,14 +27,14 @@ class FitSpec:
         ``width_tolerance`` of the lowest, on the greedy path or on rows held out
     widest : the largest width that may be chosen
     refined : train the directions too, from a plain draw
-    curves : whether columns of a refined model bend; None for what does better on rows held out
-    keep_outliers : trust every target; else those far from all others and from the fit weigh less
+    curves : whether columns of a refined model have curves; None for the better of both on rows held out
+    keep_outliers : trust every target; else targets far from all others and from the fit weigh less
     sampling : "plain", "leverage" or "greedy"
-    per_component : one activation a component, instead of one shared by all
+    per_component : one activation per component, instead of one shared by all
     n_shapes : shapes the activations of the components are mixtures of; None for any
     pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
         sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
-    loss : what the model is fitted for
+    loss : the loss to minimise
     basis, density : where the activation lives, and p(w)
     bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
         deviation of a projection, so that projections have unit scale
@@ -44,7 +44,7 @@ class FitSpec:
     leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
     leverage_rows : rows the scores are computed from; None for all
     search : how far to search for the activation
-    memory : bytes for the blocks and sums of one worker; None for what the sums need and 256 MiB for the blocks
+    memory : bytes that the fit may allocate; None for what the sums need and 256 MiB for the blocks
     """
 
     n_components: int | None = 100
@@ -69,10 +69,10 @@ class FitSpec:
     memory: int | None = None
 
     def for_few_rows(self, n_features: int) -> list[FitSpec]:
-        """Models on directions that no target had a say in, the simplest first: few rows cannot choose among many.
+        """Return models of target-independent directions, the simplest first.
 
-        A sum of functions of single columns, and such a sum with random directions besides; where columns are so many
-        that they would leave no room, random directions alone.
+        A sum of functions of single columns, and such a sum with random directions added; if the columns leave no room
+        for these, random directions alone.
         """
         width = FIRST_WIDTH if self.n_components is None else self.n_components
         random = replace(self, refined=False, sampling="plain", n_components=width)

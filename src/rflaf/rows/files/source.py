@@ -17,11 +17,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.rows.blocks import MOST_ROWS, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, drawn_rows
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding
 
-_AHEAD, _AHEAD_BYTES = 8, 2**25  # blocks read before they are asked for, at most; as many are decoded at a time
+_AHEAD_BYTES = 2**25  # of blocks read before they are asked for
 
 
 class Storage(RowTable, Protocol):
@@ -138,7 +138,7 @@ class FileSource:
     @property
     def n_ahead(self) -> int:
         """Blocks read before they are asked for."""
-        return min(_AHEAD, max(1, _AHEAD_BYTES // (8 * self.n_features * self.block_rows)))
+        return min(READ_AHEAD, max(1, _AHEAD_BYTES // (8 * self.n_features * self.block_rows)))
 
     def __len__(self) -> int:
         return -(-self.n_samples // self.block_rows)

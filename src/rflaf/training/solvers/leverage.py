@@ -57,7 +57,7 @@ class Leverage:
         return self.scores / total if total > 0 else np.full(self.scores.size, 1 / self.scores.size)
 
     def settled(self) -> Leverage:
-        """The scores without their last bits, which depend on how the rows were cut; see `rflaf.rows.moments`."""
+        """Return the scores without their last bits, which depend on how the rows were cut."""
         return replace(self, scores=shortened(self.scores, _BITS))
 
     @property
@@ -106,7 +106,7 @@ def sampled_leverage_scores(
         return leverage_scores(source, pool, lam, executor)
     sample = source.sample(n_rows, rng)
     halves = executor.reduce(
-        sample, lambda block, scratch: _halve(block, pool, scratch), "summing the products of the pool"
+        sample, lambda block, scratch: _halve(block, pool, scratch), "sum the products of the pool"
     )
     both = halves.even + halves.odd
     if lam is None:  # that of the whole table
@@ -133,7 +133,7 @@ def resample(pool: Directions, leverage: Leverage, n_components: int, rng: np.ra
 def resample_and_mark(
     pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator
 ) -> tuple[Directions, Leverage]:
-    """`resample`, and the scores with the directions drawn marked as kept."""
+    """Resample, and mark the directions drawn as kept in the scores."""
     q = leverage.probabilities
     drawn = rng.choice(q.size, size=n_components, p=q)
     kept, copies = np.unique(drawn, return_counts=True)

@@ -1,15 +1,15 @@
-"""One activation a component: a single convex problem on fixed directions.
+"""One activation per component: a single convex problem on fixed directions.
 
     minimise over c, b   1/n sum_i w_i |y_i - b - sum_m q_m B(u_im)' c_m|^2 + ridge sum_m c_m' P c_m
 
-with B(u) the n_basis functions at the projection u and P = (1 - rho) I + rho D'D, D the second differences: a P-spline
-a component, all of them at once. In the coordinates theta_m = T^-1 c_m with T' P T = I the penalty is a plain ridge,
+with B(u) the n_basis functions at the projection u and P = (1 - rho) I + rho D'D, D the second differences: one
+P-spline per component, all at once. In the coordinates theta_m = T^-1 c_m with T' P T = I the penalty is a plain ridge,
 so the normal equations, their spectrum and leave-one-out errors are those of any other feature.
 
 With one output sigma_m is c_m itself. With several, each component keeps one activation, the leading singular vector of
 its coefficients over the outputs, and the output weights are solved again: from the same sums, without another pass.
 
-Between one shared activation and one a component stand K shapes that all components mix: theta = L Phi with Phi
+Between one shared activation and one per component stand K shapes that all components mix: theta = L Phi with Phi
 (K, n_basis), from the convex solution by its singular vectors, then polished by solving for L and Phi in turn, each
 a ridge on mixtures of the same sums.
 """
@@ -70,9 +70,9 @@ class ExpandedMap(RowFeatures):
         return out
 
     def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
-        """Normal equations of the features of all rows, in one pass: by pairs of components where functions are local.
+        """Sum the normal equations of all rows in one pass: by pairs of components where functions are local.
 
-        Then a row has few functions alive, and the squares of these are all there is to sum.
+        Then a row has few nonzero functions, and only products of these are summed.
         """
         local = self.pieces.local()
         if local is None:
@@ -83,7 +83,7 @@ class ExpandedMap(RowFeatures):
             u = scratch.array("u", (self.to_cells.n_components, block.n_rows), self.dtype)
             return self._sum_pairs(self.to_cells.cells(block.X, u), cubics, block)
 
-        return executor.reduce(source, sum_block, "summing the normal equations").equations(self.T)
+        return executor.reduce(source, sum_block, "sum the normal equations").equations(self.T)
 
     def _sum_pairs(self, u: Array, cubics: Array, block: Block) -> PairSums:
         """The sums of a block whose cell coordinates are ``u`` (n_components, n_rows)."""
@@ -139,7 +139,7 @@ class PairSums:
 class ComponentActivations:
     """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs).
 
-    ``equations`` are those of one feature a component, the last layer.
+    ``equations`` are those of one feature per component, the last layer.
     """
 
     a: Array
@@ -173,14 +173,14 @@ def smoothing_coordinates(basis: Basis) -> Array:
 def solve_per_component(
     equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool
 ) -> ComponentActivations:
-    """Activations and output weights from the solution of the expanded equations (importance included)."""
+    """Return activations and output weights from the solution of the expanded equations (importance included)."""
     return _assemble(equations, convex.v.reshape(-1, T.shape[0], equations.n_outputs), convex, T, intercept)
 
 
 def solve_shapes(
     equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool, n_shapes: int
 ) -> ComponentActivations:
-    """The same with activations that are mixtures of ``n_shapes`` shapes.
+    """Return activations that are mixtures of ``n_shapes`` shapes.
 
     With several outputs the leading activations of the components are projected on their ``n_shapes`` main shapes.
     """
@@ -202,15 +202,15 @@ def solve_shapes(
 
 
 def main_activations(theta: Array, n_shapes: int | None) -> Array:
-    """Unit vectors (n_components, n_basis), one activation a component, for theta (n_components, n_basis, n_outputs).
+    """Return unit activations (n_components, n_basis), one per component, for theta (n_components, n_basis, n_outputs).
 
-    Where a number of shapes is given, all are mixtures of as many.
+    If a number of shapes is given, all are mixtures of as many.
     """
     return _leading_shapes(theta if n_shapes is None else _on_main_shapes(theta, n_shapes))
 
 
 def _on_main_shapes(theta: Array, n_shapes: int) -> Array:
-    """The leading activation of every component, projected on the main shapes of all; shaped as ``theta``."""
+    """Project the leading activation of every component on the main shapes of all; shaped as ``theta``."""
     left, size, right = np.linalg.svd(theta, full_matrices=False)
     leading = left[:, :, 0] * size[:, :1]
     shapes = _main_shapes(leading, n_shapes)
@@ -223,7 +223,7 @@ def _main_shapes(theta: Array, n_shapes: int) -> Array:
 
 
 def _solve_mixed(equations: NormalEquations, mixing: Array, intercept: bool, ridge: float) -> RidgeSolution:
-    """The ridge on features z mixing, (n_components * n_basis, k)."""
+    """Solve the ridge on features z mixing, (n_components * n_basis, k)."""
     tail = np.eye(1 + equations.n_outputs)
     return equations.mix(block_diag(mixing, tail)).system(intercept).solve(ridge)
 
@@ -231,7 +231,7 @@ def _solve_mixed(equations: NormalEquations, mixing: Array, intercept: bool, rid
 def _assemble(
     equations: NormalEquations, theta: Array, convex: RidgeSolution, T: Array, intercept: bool
 ) -> ComponentActivations:
-    """One unit activation a component, its size in the output weights; several outputs are solved again."""
+    """Build one unit activation per component, its size in the output weights; several outputs are solved again."""
     shapes = _leading_shapes(theta)
     combined = combine(equations, shapes)
     if equations.n_outputs == 1:
@@ -247,11 +247,11 @@ def _leading_shapes(theta: Array) -> Array:
     left, _, _ = np.linalg.svd(theta, full_matrices=False)
     leading = left[:, :, 0]
     largest = np.take_along_axis(leading, np.argmax(np.abs(leading), axis=1)[:, None], axis=1)
-    return np.asarray(leading * np.where(largest < 0, -1.0, 1.0))  # of two answers always the same one
+    return np.asarray(leading * np.where(largest < 0, -1.0, 1.0))  # fixes the sign
 
 
 def combine(equations: NormalEquations, shapes: Array) -> NormalEquations:
-    """The equations of one feature a component, shapes[m] . theta-features of m."""
+    """Return the equations of one feature per component, shapes[m] . theta-features of m."""
 
     def mixed(rows: Array) -> Array:
         own = rows[: shapes.size].reshape(*shapes.shape, -1)

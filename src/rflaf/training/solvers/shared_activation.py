@@ -258,7 +258,7 @@ def _best_start(
         criterion = problem.equations(a).system(task.intercept).spectrum.gcv(np.array([start.ridge]))
         return float(criterion[0]), name, a
 
-    outcomes = task.executor.map(list(STARTS), descend, "trying shapes of the activation")
+    outcomes = task.executor.map(list(STARTS), descend, "try shapes of the activation")
     _, name, a = min(outcomes, key=lambda outcome: outcome[0])
     return name, a
 

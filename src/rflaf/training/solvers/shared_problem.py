@@ -86,7 +86,7 @@ class SharedProblem:
             weight = None if block.weight is None else block.weight.astype(dtype, copy=False)
             return ProjectedBlock(u.astype(dtype, copy=False), block.y.astype(dtype, copy=False), weight, design)
 
-        blocks = executor.map(range(len(source)), project, "projecting the rows")
+        blocks = executor.map(range(len(source)), project, "project the rows")
         return cls(blocks, pieces, directions.importance, intercept, executor)
 
     def equations(self, a: Array) -> NormalEquations:
@@ -99,9 +99,7 @@ class SharedProblem:
             design = complete_design(block.design, block.y, block.weight)
             return NormalEquations.from_design(design, block.y.shape[1], block.weight)
 
-        return self.executor.reduce(self.blocks, activate_and_sum, "summing the normal equations").scale(
-            self.importance
-        )
+        return self.executor.reduce(self.blocks, activate_and_sum, "sum the normal equations").scale(self.importance)
 
     def gradient(self, solution: RidgeSolution, weight: float) -> Array:
         """-2/n H(v)' r at the activation whose designs the blocks hold, for its ridge solution."""
@@ -116,7 +114,7 @@ class SharedProblem:
             _kernels.scatter(block.u, v.astype(block.u.dtype), residual, moments)
             return moments
 
-        moments = self.executor.reduce(self.blocks, scatter_residual, "summing the gradient of the activation")
+        moments = self.executor.reduce(self.blocks, scatter_residual, "sum the gradient of the activation")
         return -2 / weight * self.pieces.table_transposed(moments)[0]
 
     def evaluate(self, a: Array, ridge: float) -> tuple[float, Array]:
@@ -158,7 +156,7 @@ class SharedProblem:
                 H *= np.sqrt(block.weight)
             return Curvature((H @ H.transpose(0, 2, 1)).astype(float), (H @ block.design.T).astype(float))
 
-        return self.executor.reduce(self.blocks, sum_curvature, "measuring the curvature of the activation")
+        return self.executor.reduce(self.blocks, sum_curvature, "measure the curvature of the activation")
 
 
 @dataclass
@@ -184,7 +182,7 @@ class SharedRisk:
                 z *= problem.importance[:, None].astype(z.dtype)
             return Block(z, block.y, block.weight)
 
-        kept = executor.map(range(len(problem.blocks)), features, "computing the features")
+        kept = executor.map(range(len(problem.blocks)), features, "compute the features")
         risk = Risk.of_blocks(kept, self.loss, problem.intercept, executor)
         inner = tolerance(risk, _INNER_TOLERANCE)
         solution = minimise_risk(risk, self.ridge, self.base, inner, _INNER_STEPS, self._last)
@@ -204,7 +202,7 @@ class SharedRisk:
             _kernels.scatter(u, v.astype(u.dtype), np.ascontiguousarray(slope, u.dtype), moments)
             return moments
 
-        moments = problem.executor.reduce(range(len(kept)), scatter_slopes, "summing the gradient of the activation")
+        moments = problem.executor.reduce(range(len(kept)), scatter_slopes, "sum the gradient of the activation")
         return problem.pieces.table_transposed(moments)[0] / weight
 
 

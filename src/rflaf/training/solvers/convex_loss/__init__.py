@@ -16,18 +16,6 @@ from .objective import PastRows, Risk, on_row_space
 from .ridge_choice import RidgeChoice, choose_ridge, ridge_grid
 
 __all__ = [
-    "KeptRows",
-    "MadeRows",
-    "OneFold",
-    "PastRows",
-    "RidgeChoice",
-    "Risk",
-    "RiskSolution",
-    "choose_ridge",
-    "hides_rounding",
-    "minimise_risk",
-    "on_row_space",
-    "ridge_grid",
-    "tolerance",
-    "whiten",
-]
+    "KeptRows", "MadeRows", "OneFold", "PastRows", "RidgeChoice", "Risk", "RiskSolution", "choose_ridge",
+    "hides_rounding", "minimise_risk", "on_row_space", "ridge_grid", "tolerance", "whiten",
+]  # fmt: skip

@@ -121,7 +121,7 @@ class Risk:
         made = MadeRows(source, features, importance)
         if made.size <= (KEPT_FEATURE_BYTES if memory is None else memory):
             make = made.make
-            kept = executor.map(source, lambda block: make(block, Scratch()), "computing the features")
+            kept = executor.map(source, lambda block: make(block, Scratch()), "compute the features")
             return cls.of_blocks(kept, loss, intercept, executor)
         equations = sum_equations(source, features, executor).scale(importance)
         return cls(made, loss, equations.system(intercept), equations.weight, intercept, executor)
@@ -136,7 +136,7 @@ class Risk:
             complete_design(design, block.y, block.weight)
             return NormalEquations.from_design(design, block.y.shape[1], block.weight)
 
-        equations = executor.reduce(kept, sum_block, "summing the normal equations")
+        equations = executor.reduce(kept, sum_block, "sum the normal equations")
         return cls(KeptRows(kept), loss, equations.system(intercept), equations.weight, intercept, executor)
 
     @property
@@ -148,7 +148,7 @@ class Risk:
         of_loss, of_block = self.loss, _totals_of_block
         if self.n_outputs == 1 and of_loss.kernel() is not None:
             of_block = _compiled_totals
-        total: _Totals = self._sum(lambda block, scratch: of_block(block, of_loss, V, b), "summing loss and gradient")
+        total: _Totals = self._sum(lambda block, scratch: of_block(block, of_loss, V, b), "sum loss and gradient")
         if self.past is not None:
             value, slope = self.past.value_and_slope(V, b)
             total += _Totals(value, slope[:-1], slope[-1])
@@ -186,7 +186,7 @@ class Risk:
             w = np.ones_like(curved) if weight is None else weight
             return np.array([w @ curved, w.sum()])
 
-        curved, weight = self._sum(sum_curvature, "measuring the curvature")
+        curved, weight = self._sum(sum_curvature, "measure the curvature")
         return float(curved / weight) if weight > 0 else 1.0
 
     def whiten_at(self, V: Array, b: Array, ridge: float) -> Whitening:
@@ -203,7 +203,7 @@ class Risk:
             complete_design(design, np.zeros((z.shape[1], 1), z.dtype), weight)
             return NormalEquations.from_design(design, 1, weight)
 
-        equations: NormalEquations = self._sum(sum_weighted, "summing curvature-weighted products")
+        equations: NormalEquations = self._sum(sum_weighted, "sum curvature-weighted products")
         if self.past is not None:
             equations.moments[:-1, :-1] += self.past.A.mean(axis=0)
         curvature = equations.weight / self.weight
@@ -228,7 +228,7 @@ class Risk:
                 A[o] = design @ design.T
             return A
 
-        A: Array = self._sum(sum_hessians, "summing the Hessians")
+        A: Array = self._sum(sum_hessians, "sum the Hessians")
         if not self.intercept:
             A[:, m], A[:, :, m] = 0, 0
         return A if self.past is None else A + self.past.A

@@ -79,8 +79,8 @@ def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, A
         folds = folds_of(block.X, N_FOLDS).astype(np.uint8)
         return folds, np.bincount(folds, block.weight, N_FOLDS).astype(np.float64)
 
-    found = risk.executor.map(source, folds_of_rows, "assigning rows to folds")
-    return found, risk.executor.reduce(found, lambda folds, scratch: folds[1].copy(), "weighing the folds")
+    found = risk.executor.map(source, folds_of_rows, "assign rows to folds")
+    return found, risk.executor.reduce(found, lambda folds, scratch: folds[1].copy(), "weigh the folds")
 
 
 def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
@@ -110,8 +110,8 @@ def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Arr
             Block(np.take(z, part, axis=1), block.y[part], None if weight is None else weight[part]) for part in parts
         ]
 
-    both = risk.executor.map(Pairs(risk.rows.items, folds), copy_parts, "copying the features")
-    kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part), "splitting the copies")) for part in (0, 1))
+    both = risk.executor.map(Pairs(risk.rows.items, folds), copy_parts, "copy the features")
+    kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part), "split the copies")) for part in (0, 1))
     system = replace(risk.system, precision=float(np.finfo(np.float32).eps))
     out = float(weights[fold])
     return (

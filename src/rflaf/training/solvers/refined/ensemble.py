@@ -127,7 +127,7 @@ def train_members(
 
     start = tuple(map(_progress, members.trainers, members.generators))
     first = TrainingState(start, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
-    end = run_steps(epochs * len(chunks), first, train_on_a_chunk, "training the refined model")
+    end = run_steps(epochs * len(chunks), first, train_on_a_chunk, "train the refined model")
     for trainer, progress in zip(members.trainers, end.members, strict=True):
         trainer.resume(progress.parameters, progress.moments, progress.squares)
     rng.bit_generator.state = end.generator

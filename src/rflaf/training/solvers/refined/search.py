@@ -113,7 +113,7 @@ class Hunt:
         ]
         for _, recipe in candidates:
             self.encoded(recipe.nodes)  # once, and not by several threads at a time
-        answers: list[_Answer] = executor.map(parts, self._train, "training candidates")
+        answers: list[_Answer] = executor.map(parts, self._train, "train candidates")
         trials = []
         for number, (shape, recipe) in enumerate(candidates):
             own = [(part, answer) for part, answer in zip(parts, answers, strict=True) if part.candidate == number]
