@@ -91,6 +91,7 @@ def test_a_clone_of_a_fitted_estimator_is_unfitted_and_fits_to_the_same_model(se
     assert_array_equal(copy.fit(X, y).predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 @each_estimator
 @refined_or_plain
 def test_the_html_view_names_the_class(estimator_class, settings, easy):
@@ -343,6 +344,7 @@ def test_the_layout_of_the_rows_in_memory_does_not_matter(view, easy):
     assert_allclose(expected.transform(view(X)), expected.transform(X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_fitting_and_predicting_leave_the_data_as_they_were(settings, easy):
     X, y, weight = easy[0].copy(), easy[1].copy(), np.ones(600)
@@ -522,6 +524,7 @@ def test_a_refined_model_follows_the_rows_that_weigh_most(easy):
     assert seeded_regressor().fit(rows, targets, sample_weight=weight[::-1]).score(X, -y) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [2.0**-10, 0.3, 7.0, 2.0**40])
 @each_sampling
 def test_weights_times_a_constant_give_the_same_model(factor, sampling, easy):
@@ -531,6 +534,7 @@ def test_weights_times_a_constant_give_the_same_model(factor, sampling, easy):
     assert_allclose(other.predict(X), one.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_single_number_weighs_all_rows_alike(settings, easy):
     X, y = easy
@@ -604,6 +608,7 @@ def test_a_generator_is_drawn_from_so_that_a_second_fit_differs(make, settings, 
     assert np.any(model.fit(X, y).predict(X) != first)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_without_a_seed_two_fits_differ(settings, easy):
     X, y = easy
@@ -812,6 +817,7 @@ def test_a_density_of_your_own_is_accepted(sampling, easy):
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_given_bandwidth_and_alpha_are_used(settings, long_table):
     model = seeded_regressor(bandwidth=2.5, alpha=0.01, **settings).fit(*long_table)

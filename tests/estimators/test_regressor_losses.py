@@ -155,6 +155,7 @@ def test_predictions_have_the_shape_of_the_targets_and_the_dtype_of_the_rows(los
         assert model.coef_.shape == (*targets.shape[1:], 10)
 
 
+@pytest.mark.slow
 @each_loss
 @each_rung
 def test_several_targets_are_learned_at_once(loss, rung):

@@ -130,6 +130,7 @@ def test_the_ridge_that_is_chosen_does_not_depend_on_the_partition(rows, here):
     assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_refined_model_is_trained_on_the_rows_that_are_streamed_here(rows, here):
     X, y, _, _ = rows
     settings = {"curves": True, "alpha": 1e-4, "random_state": 0}

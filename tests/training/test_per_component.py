@@ -292,6 +292,7 @@ def test_one_column_of_targets_is_one_output():
 # The estimators
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         RFLAFRegressor(20, **CONVEX),

@@ -176,6 +176,7 @@ def test_the_loss_is_the_weighted_mean_of_huber(n_rows, weighted, n_outputs, del
 # A trial
 
 
+@pytest.mark.slow
 @each_quick_recipe
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
@@ -578,6 +579,7 @@ def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeyp
     assert model.trials_
 
 
+@pytest.mark.slow
 def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_both(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5))
@@ -701,6 +703,7 @@ def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, cu
     assert np.mean((one - target(TEST_X)) ** 2) < 0.03 * target(TEST_X).var()
 
 
+@pytest.mark.slow
 def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
     X, y = rows(3500)
     weight = np.ones(3500)
@@ -789,6 +792,7 @@ def test_rows_that_are_all_alike_predict_the_mean(curves):
     assert np.isfinite(model.column_importance_).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_a_constant_target_is_predicted_everywhere_without_a_warning(curves):
     model = one_thread_regressor(curves=curves).fit(rows()[0], np.full(700, 7.0))

@@ -863,6 +863,7 @@ def start_again(table: Table, encoding: Encoding) -> tuple[Trainer, np.random.Ge
     return begin(encoding, rows, table.X, shape, Recipe(1e-5), rng, table.n_rows), rng
 
 
+@pytest.mark.slow
 def test_training_from_chunks_is_deterministic_and_learns():
     table = easy_table()
     traces, parameters = [], []
