@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from rflaf.cli import app as cli
 from rflaf.cli import demo
 from rflaf.errors import MissingExtraError
 from rflaf.inspection import plots
+
+NO_FOLDER = str(Path("/no/such/folder/x.png"))
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def test_no_arguments_print_the_help(capsys):
     [
         (["dmeo"], "No such command 'dmeo'."),
         (["demo", "--uot", "x"], "No such option"),
-        (["demo", "--out", "/no/such/folder/x.png"], "a file in a folder that exists; got '/no/such/folder/x.png'."),
+        (["demo", "--out", NO_FOLDER], f"a file in a folder that exists; got {NO_FOLDER!r}."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, capsys):
@@ -63,7 +66,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, capsys):
 
 def test_debug_shows_the_traceback():
     with pytest.raises(ValueError, match="the output must be a file in a folder that exists"):
-        cli.run(["--debug", "demo", "--out", "/no/such/folder/x.png"])
+        cli.run(["--debug", "demo", "--out", NO_FOLDER])
 
 
 def test_a_bug_of_ours_keeps_its_traceback(monkeypatch):

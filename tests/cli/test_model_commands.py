@@ -27,6 +27,7 @@ from rflaf.rows.files.chunks import read_table
 from rflaf.rows.tables import make_encoding, summarise
 
 ROOT = Path(__file__).parent.parent.parent
+NO_FILE, NO_FOLDER = str(Path("/no/such.csv")), str(Path("/no/such/m.rflaf"))
 QUICK = ["--width", "5", "--set", "directions=random"]
 
 
@@ -238,10 +239,10 @@ def test_mistakes_of_every_kind_are_one_line(folder, tmp_path, capsys):
     cases = {
         "the table must have the column 'cost'": ["fit", data, "--target", "cost", *fit[4:]],
         "Missing option '--target'": ["fit", data],
-        "the data must be a file; got '/no/such.csv'": ["fit", "/no/such.csv", *fit[2:]],
+        f"the data must be a file; got {NO_FILE!r}": ["fit", NO_FILE, *fit[2:]],
         "column names must differ; got ['x']": ["fit", tmp_path / "twice.csv", "--target", "y", *fit[4:]],
         "must have at least 10 rows; got 2": ["fit", tmp_path / "short.csv", "--target", "y", *fit[4:]],
-        "a folder that exists; got '/no/such/m.rflaf'": [*fit, "--out", "/no/such/m.rflaf"],
+        f"a folder that exists; got {NO_FOLDER!r}": [*fit, "--out", NO_FOLDER],
         "the output must not be a file that is read": [*fit, "--out", data],
         "--set must be NAME=VALUE; got 'loss'": [*fit, "--set", "loss"],
         "parameters must be those of RFLAFRegressor; got ['colour']": [*fit, "--set", "colour=red"],

@@ -281,6 +281,7 @@ def test_the_order_of_the_rows_does_not_matter(three):
 # Answers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "decision", "n_outputs"), [(2, (120,), 1), (3, (120, 3), 3), (10, (120, 10), 10)]
 )
@@ -495,6 +496,7 @@ def test_labels_without_any_rule_get_the_stiffest_of_penalties():
 # Rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convert", [sp.csr_matrix, sp.csc_array])
 @each_rung
 def test_sparse_rows_give_the_model_of_the_same_dense_rows(convert, rung):
@@ -554,6 +556,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(rung):
 # Weights
 
 
+@pytest.mark.slow
 @each_rung
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_weights_of_classes_act_as_repeated_rows(rung, n_classes):

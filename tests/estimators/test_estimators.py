@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from settings import PAPER, limited
+from settings import PAPER, seeded_regressor
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
@@ -47,16 +47,12 @@ each_model = pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
 refined_or_plain = pytest.mark.parametrize("settings", [{}, PAPER], ids=["refined", "plain"])
 
 
-def regressor(n_components: int = 30, **others) -> RFLAFRegressor:
-    return limited(RFLAFRegressor, n_components, **{"random_state": 0, **others})
-
-
 def steady(n_components: int = 30, **others) -> RFLAFRegressor:
     """A penalty that is given: then the search amplifies rounding by little, and equal problems have equal answers."""
     sampling = others.get("sampling", "plain")
     if isinstance(sampling, LeverageSampling):
         others["sampling"] = replace(sampling, alpha=0.01)
-    return regressor(n_components, **{**PAPER, "alpha": 1e-3, **others})
+    return seeded_regressor(n_components, **{**PAPER, "alpha": 1e-3, **others})
 
 
 def two_outputs(y):
@@ -92,12 +88,13 @@ def test_parameters_are_stored_as_given_and_survive_clone_and_set_params(estimat
 @refined_or_plain
 def test_a_clone_of_a_fitted_estimator_is_unfitted_and_fits_to_the_same_model(settings, easy):
     X, y = easy
-    model = regressor(**settings).fit(X, y)
+    model = seeded_regressor(**settings).fit(X, y)
     copy = clone(model)
     assert not hasattr(copy, "model_")
     assert_array_equal(copy.fit(X, y).predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 @each_estimator
 @refined_or_plain
 def test_the_html_view_names_the_class(estimator_class, settings, easy):
@@ -111,7 +108,7 @@ def test_the_html_view_names_the_class(estimator_class, settings, easy):
 @each_model
 def test_a_stored_model_predicts_bit_for_bit_as_before(store, settings, easy, tmp_path):
     X, y = easy
-    model = regressor(**settings).fit(X, y)
+    model = seeded_regressor(**settings).fit(X, y)
     before = model.predict(X), model.predict(X.astype(np.float32)), model.transform(X)
     if store == "pickle":
         loaded = pickle.loads(pickle.dumps(model))
@@ -125,7 +122,7 @@ def test_a_stored_model_predicts_bit_for_bit_as_before(store, settings, easy, tm
 
 def test_a_grid_search_over_the_width_of_a_pipeline_finds_that_wider_is_better(easy):
     X, y = easy
-    pipeline = make_pipeline(StandardScaler(), regressor(**PAPER))
+    pipeline = make_pipeline(StandardScaler(), seeded_regressor(**PAPER))
     search = GridSearchCV(pipeline, {"rflafregressor__n_components": [1, 40]}, cv=3).fit(X, y)
     assert search.best_params_ == {"rflafregressor__n_components": 40}
     assert search.best_score_ > 0.7
@@ -141,7 +138,7 @@ def test_the_features_feed_a_linear_model_in_a_pipeline(settings, easy):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("last", [regressor, None], ids=["regressor", "features"])
+@pytest.mark.parametrize("last", [seeded_regressor, None], ids=["regressor", "features"])
 @refined_or_plain
 def test_weights_are_routed_through_a_pipeline(last, settings, easy):
     X, y = easy
@@ -164,11 +161,11 @@ def test_weights_are_routed_through_a_grid_search(easy):
     X, y = easy
     weight = (np.arange(y.size) % 3 > 0).astype(float)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = regressor(**PAPER).set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
+        model = seeded_regressor(**PAPER).set_fit_request(sample_weight=True).set_score_request(sample_weight=False)
         search = GridSearchCV(model, {"n_components": [20]}, cv=2).fit(X, y, sample_weight=weight)
-        weighted = regressor(20, **PAPER).fit(X, y, sample_weight=weight).predict(X)
+        weighted = seeded_regressor(20, **PAPER).fit(X, y, sample_weight=weight).predict(X)
         assert_array_equal(search.predict(X), weighted)
-        assert np.any(weighted != regressor(20, **PAPER).fit(X, y).predict(X))
+        assert np.any(weighted != seeded_regressor(20, **PAPER).fit(X, y).predict(X))
 
 
 # Algorithm 1
@@ -216,14 +213,14 @@ def test_importance_is_the_root_of_the_draws_over_those_expected(easy):
 
 
 def test_a_wider_draw_than_the_pool_can_offer_is_merged(easy):
-    model = regressor(50, **{**LEVERAGE, "sampling": LeverageSampling(50)}).fit(*easy)
+    model = seeded_regressor(50, **{**LEVERAGE, "sampling": LeverageSampling(50)}).fit(*easy)
     assert model.n_components_ < 50
     assert model.n_components_ == np.unique(model.directions_, axis=1).shape[1]
 
 
 @refined_or_plain
 def test_plain_sampling_has_no_scores_and_weights_all_components_alike(settings, easy):
-    model = regressor(**{"alpha": 1e-4, **settings}).fit(*easy)
+    model = seeded_regressor(**{"alpha": 1e-4, **settings}).fit(*easy)
     assert model.leverage_scores_ is None
     assert model.effective_dimension_ is None
     assert model.n_components_ == 30
@@ -231,14 +228,14 @@ def test_plain_sampling_has_no_scores_and_weights_all_components_alike(settings,
 
 
 def test_scores_from_part_of_the_rows_come_with_their_error(easy):
-    sampled = regressor(**{**LEVERAGE, "sampling": LeverageSampling(80, rows=100)}).fit(*easy)
+    sampled = seeded_regressor(**{**LEVERAGE, "sampling": LeverageSampling(80, rows=100)}).fit(*easy)
     assert 0 < sampled.leverage_.relative_error < 1
-    assert regressor(**LEVERAGE).fit(*easy).leverage_.relative_error == 0
+    assert seeded_regressor(**LEVERAGE).fit(*easy).leverage_.relative_error == 0
 
 
 def test_the_effective_dimension_falls_as_its_lambda_grows(easy):
     samplings = (LeverageSampling(80, lam) for lam in (1e-4, 1e-2, 1))
-    dimensions = [regressor(**PAPER, sampling=one).fit(*easy).effective_dimension_ for one in samplings]
+    dimensions = [seeded_regressor(**PAPER, sampling=one).fit(*easy).effective_dimension_ for one in samplings]
     assert dimensions[0] > dimensions[1] > dimensions[2]
 
 
@@ -271,9 +268,9 @@ def test_polars_is_as_good_as_pandas(easy):
 def test_a_refined_model_knows_the_names_of_its_features_and_is_that_of_the_array(frame_class, easy):
     X, y = easy
     frame = frame_class(dict(zip("abc", X.T, strict=True)))
-    model = regressor(8).fit(frame, y)
+    model = seeded_regressor(8).fit(frame, y)
     assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
-    assert_allclose(model.predict(frame), regressor(8).fit(X, y).predict(X), rtol=0, atol=0.01)
+    assert_allclose(model.predict(frame), seeded_regressor(8).fit(X, y).predict(X), rtol=0, atol=0.01)
     with pytest.raises(ValueError, match="Feature names must be in the same order"):
         model.predict(frame[["b", "a", "c"]])
 
@@ -282,7 +279,7 @@ def test_a_refined_model_knows_the_names_of_its_features_and_is_that_of_the_arra
 @refined_or_plain
 def test_refitting_without_names_forgets_the_names(settings, easy):
     X, y = easy
-    model = regressor(**settings).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y).fit(X, y)
+    model = seeded_regressor(**settings).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y).fit(X, y)
     assert not hasattr(model, "feature_names_in_")
 
 
@@ -307,7 +304,7 @@ def test_sparse_rows_give_nearly_the_refined_model_of_the_same_dense_rows(conver
     rng = np.random.default_rng(2)
     X = rng.standard_normal((300, 6)) * (rng.random((300, 6)) < 0.4)
     y = np.tanh(X[:, 0]) + X[:, 1] + 0.1 * rng.standard_normal(300)
-    dense, sparse = (regressor(8).fit(rows, y) for rows in (X, convert(X)))
+    dense, sparse = (seeded_regressor(8).fit(rows, y) for rows in (X, convert(X)))
     assert dense.stop_reason_ is StopReason.TRAINED
     assert_allclose(sparse.predict(convert(X)), dense.predict(X), rtol=0, atol=0.01)
     assert_allclose(dense.predict(convert(X)), dense.predict(X), rtol=0, atol=1e-10)
@@ -321,8 +318,8 @@ def test_a_memory_map_gives_bit_for_bit_the_model_of_the_array(settings, easy, t
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "y.npy", y)
     X_map, y_map = (np.load(tmp_path / name, mmap_mode="r") for name in ("X.npy", "y.npy"))
-    model = regressor(**settings).fit(X_map, y_map)
-    assert_array_equal(model.predict(X_map), regressor(**settings).fit(X, y).predict(X))
+    model = seeded_regressor(**settings).fit(X_map, y_map)
+    assert_array_equal(model.predict(X_map), seeded_regressor(**settings).fit(X, y).predict(X))
     assert_array_equal(X_map, X)
 
 
@@ -346,10 +343,11 @@ def test_the_layout_of_the_rows_in_memory_does_not_matter(view, easy):
     assert_allclose(expected.transform(view(X)), expected.transform(X), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_fitting_and_predicting_leave_the_data_as_they_were(settings, easy):
     X, y, weight = easy[0].copy(), easy[1].copy(), np.ones(600)
-    regressor(**settings).fit(X, y, sample_weight=weight).predict(X)
+    seeded_regressor(**settings).fit(X, y, sample_weight=weight).predict(X)
     assert_array_equal(X, easy[0])
     assert_array_equal(y, easy[1])
     assert_array_equal(weight, 1)
@@ -362,7 +360,7 @@ def test_fitting_and_predicting_leave_the_data_as_they_were(settings, easy):
 def test_the_answer_has_the_dtype_of_the_rows(dtype, convert, settings, easy):
     X, y = easy
     rows = convert(X.astype(dtype))
-    model = regressor(**settings).fit(rows, y.astype(dtype))
+    model = seeded_regressor(**settings).fit(rows, y.astype(dtype))
     assert model.predict(rows).dtype == dtype
     assert model.transform(rows).dtype == dtype
 
@@ -371,16 +369,16 @@ def test_the_answer_has_the_dtype_of_the_rows(dtype, convert, settings, easy):
 @refined_or_plain
 def test_whole_numbers_are_computed_in_double_precision(settings, easy):
     X, y = np.round(4 * easy[0]).astype(int), easy[1]
-    model = regressor(**settings).fit(X, y)
+    model = seeded_regressor(**settings).fit(X, y)
     assert model.predict(X).dtype == np.float64
-    assert_array_equal(model.predict(X), regressor(**settings).fit(X.astype(float), y).predict(X.astype(float)))
+    assert_array_equal(model.predict(X), seeded_regressor(**settings).fit(X.astype(float), y).predict(X.astype(float)))
 
 
 @pytest.mark.slow
 @refined_or_plain
 def test_single_precision_is_as_accurate_for_noisy_data(settings, easy):
     X, y = easy
-    single, double = regressor(**settings).fit(X.astype(np.float32), y), regressor(**settings).fit(X, y)
+    single, double = seeded_regressor(**settings).fit(X.astype(np.float32), y), seeded_regressor(**settings).fit(X, y)
     assert single.score(X.astype(np.float32), y) == pytest.approx(double.score(X, y), abs=5e-3)
     assert_allclose(double.predict(X.astype(np.float32)), double.predict(X), rtol=0, atol=1e-4)
 
@@ -417,7 +415,7 @@ def test_features_are_named_after_the_class_and_numbered(estimator_class, settin
 def test_both_estimators_learn_the_same_features(settings, easy):
     X, y = easy
     features = RandomActivationFeatures(30, random_state=0, **settings)
-    assert_array_equal(features.fit_transform(X, y), regressor(**settings).fit(X, y).transform(X))
+    assert_array_equal(features.fit_transform(X, y), seeded_regressor(**settings).fit(X, y).transform(X))
 
 
 @pytest.mark.slow
@@ -429,7 +427,7 @@ def test_both_estimators_learn_the_same_features(settings, easy):
 def test_predictions_have_the_shape_of_the_targets(n_outputs, prediction, coef, intercept, settings, easy):
     X, y = easy
     targets = y if n_outputs is None else np.column_stack([y + k * X[:, 2] for k in range(n_outputs)])
-    model = regressor(**{"alpha": 1e-4, **settings}).fit(X, targets)
+    model = seeded_regressor(**{"alpha": 1e-4, **settings}).fit(X, targets)
     assert model.predict(X).shape == prediction
     assert model.coef_.shape == coef
     assert np.shape(model.intercept_) == intercept
@@ -441,7 +439,8 @@ def test_predictions_have_the_shape_of_the_targets(n_outputs, prediction, coef, 
 def test_one_column_of_targets_is_the_same_model_as_a_vector(settings, easy):
     X, y = easy
     assert_array_equal(
-        regressor(**settings).fit(X, y[:, None]).predict(X)[:, 0], regressor(**settings).fit(X, y).predict(X)
+        seeded_regressor(**settings).fit(X, y[:, None]).predict(X)[:, 0],
+        seeded_regressor(**settings).fit(X, y).predict(X),
     )
 
 
@@ -451,13 +450,13 @@ def test_one_column_of_targets_is_the_same_model_as_a_vector(settings, easy):
 @pytest.mark.parametrize("outputs", [np.asarray, two_outputs], ids=["one output", "two outputs"])
 def test_predictions_are_the_features_times_the_coefficients_plus_the_intercept(settings, fit_intercept, outputs, easy):
     X, y = easy
-    model = regressor(**settings, fit_intercept=fit_intercept).fit(X, outputs(y))
+    model = seeded_regressor(**settings, fit_intercept=fit_intercept).fit(X, outputs(y))
     assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=0, atol=1e-9)
 
 
 def test_features_are_the_weighted_activation_of_the_projections(easy):
     X, y = easy
-    model = regressor(**LEVERAGE).fit(X, y)
+    model = seeded_regressor(**LEVERAGE).fit(X, y)
     z = X @ model.directions_ + model.model_.directions.offset
     assert_allclose(model.transform(X), model.importance_ * model.activation_(z), rtol=0, atol=1e-9)
 
@@ -466,14 +465,14 @@ def test_features_are_the_weighted_activation_of_the_projections(easy):
 @refined_or_plain
 def test_without_an_intercept_there_is_none(settings, easy):
     X, y = easy
-    model = regressor(fit_intercept=False, **settings).fit(X, y + 3)
+    model = seeded_regressor(fit_intercept=False, **settings).fit(X, y + 3)
     assert model.intercept_ == 0.0
     assert model.score(X, y + 3) > 0.9
 
 
 def test_the_fit_is_the_ridge_of_its_own_features(easy):
     X, y = easy
-    model = regressor(alpha=1e-3, **PAPER).fit(X, y)
+    model = seeded_regressor(alpha=1e-3, **PAPER).fit(X, y)
     ridge = Ridge(alpha=1e-3 * 30 * y.size, tol=1e-12).fit(model.transform(X), y)
     assert model.alpha_ == pytest.approx(1e-3)
     assert_allclose(model.predict(X), ridge.predict(model.transform(X)), rtol=0, atol=1e-8)
@@ -510,8 +509,8 @@ def test_a_row_of_weight_zero_does_a_refined_model_no_harm(easy):
     weight = np.random.default_rng(4).uniform(0.5, 2, y.size)
     weight[::3] = 0
     kept = weight > 0
-    weighted = regressor().fit(X, np.where(kept, y, 1e3), sample_weight=weight)
-    dropped = regressor().fit(X[kept], y[kept], sample_weight=weight[kept])
+    weighted = seeded_regressor().fit(X, np.where(kept, y, 1e3), sample_weight=weight)
+    dropped = seeded_regressor().fit(X[kept], y[kept], sample_weight=weight[kept])
     assert weighted.score(X, y) == pytest.approx(dropped.score(X, y), abs=0.01)
 
 
@@ -520,10 +519,11 @@ def test_a_refined_model_follows_the_rows_that_weigh_most(easy):
     X, y = easy
     rows, targets = np.concatenate([X, X]), np.concatenate([y, -y])
     weight = np.repeat([1.0, 1e-3], y.size)
-    assert regressor().fit(rows, targets, sample_weight=weight).score(X, y) > 0.95
-    assert regressor().fit(rows, targets, sample_weight=weight[::-1]).score(X, -y) > 0.95
+    assert seeded_regressor().fit(rows, targets, sample_weight=weight).score(X, y) > 0.95
+    assert seeded_regressor().fit(rows, targets, sample_weight=weight[::-1]).score(X, -y) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [2.0**-10, 0.3, 7.0, 2.0**40])
 @each_sampling
 def test_weights_times_a_constant_give_the_same_model(factor, sampling, easy):
@@ -533,11 +533,13 @@ def test_weights_times_a_constant_give_the_same_model(factor, sampling, easy):
     assert_allclose(other.predict(X), one.predict(X), rtol=0, atol=1e-8)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_single_number_weighs_all_rows_alike(settings, easy):
     X, y = easy
     assert_array_equal(
-        regressor(**settings).fit(X, y, sample_weight=1.0).predict(X), regressor(**settings).fit(X, y).predict(X)
+        seeded_regressor(**settings).fit(X, y, sample_weight=1.0).predict(X),
+        seeded_regressor(**settings).fit(X, y).predict(X),
     )
 
 
@@ -558,7 +560,7 @@ def long_table():
 def test_the_number_of_threads_does_not_change_a_bit_of_the_model(settings, dtype, long_table):
     X, y = long_table[0].astype(dtype), long_table[1]
     numbers = (1, 2, 4, None) if settings else (1, 3)
-    models = [regressor(**settings, n_jobs=n_jobs).fit(X, y) for n_jobs in numbers]
+    models = [seeded_regressor(**settings, n_jobs=n_jobs).fit(X, y) for n_jobs in numbers]
     for one, other in pairwise(models):
         assert_array_equal(one.coef_, other.coef_)
         assert_array_equal(one.directions_, other.directions_)
@@ -570,7 +572,7 @@ def test_the_number_of_threads_does_not_change_a_bit_of_the_model(settings, dtyp
 @pytest.mark.slow
 @refined_or_plain
 def test_prediction_in_threads_is_bit_for_bit_that_of_one_thread(settings, easy):
-    model = regressor(n_components=100, n_jobs=1, **settings).fit(*easy)
+    model = seeded_regressor(n_components=100, n_jobs=1, **settings).fit(*easy)
     rows = np.random.default_rng(7).standard_normal((450_001, 3))
     alone = model.predict(rows)
     assert_array_equal(model.set_params(n_jobs=4).predict(rows), alone)
@@ -588,7 +590,7 @@ def test_another_memory_budget_changes_the_model_by_rounding_only(sampling, easy
 @each_model
 def test_the_same_seed_gives_the_same_model_and_another_seed_another(settings, easy):
     X, y = easy
-    first, again, other = (regressor(**settings, random_state=seed).fit(X, y).predict(X) for seed in (0, 0, 1))
+    first, again, other = (seeded_regressor(**settings, random_state=seed).fit(X, y).predict(X) for seed in (0, 0, 1))
     assert_array_equal(first, again)
     assert np.any(first != other)
 
@@ -598,25 +600,26 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(settings, e
 @refined_or_plain
 def test_a_generator_is_drawn_from_so_that_a_second_fit_differs(make, settings, easy):
     X, y = easy
-    first, again = (regressor(random_state=make(0), **settings).fit(X, y).predict(X) for _ in range(2))
+    first, again = (seeded_regressor(random_state=make(0), **settings).fit(X, y).predict(X) for _ in range(2))
     assert_array_equal(first, again)
-    model = regressor(random_state=make(0), **settings)
+    model = seeded_regressor(random_state=make(0), **settings)
     assert_array_equal(model.fit(X, y).predict(X), first)
     assert np.any(model.fit(X, y).predict(X) != first)
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_without_a_seed_two_fits_differ(settings, easy):
     X, y = easy
     drawn = {"random_state": None, "alpha": 1e-4, **settings}
-    one, other = (regressor(**drawn).fit(X, y).predict(X) for _ in range(2))
+    one, other = (seeded_regressor(**drawn).fit(X, y).predict(X) for _ in range(2))
     assert np.any(one != other)
 
 
 @refined_or_plain
 def test_fitting_does_not_touch_the_global_random_state(settings, easy):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
-    regressor(**settings).fit(*easy)
+    seeded_regressor(**settings).fit(*easy)
     assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
 
 
@@ -627,7 +630,7 @@ def test_fitting_does_not_touch_the_global_random_state(settings, easy):
 )  # fmt: skip
 def test_fits_nested_in_joblib_are_those_of_a_loop(prefer, settings, long_table):
     X, y = long_table
-    models = [regressor(20, random_state=seed, **settings) for seed in range(3)]
+    models = [seeded_regressor(20, random_state=seed, **settings) for seed in range(3)]
     fitted = joblib.Parallel(n_jobs=2, prefer=prefer)(joblib.delayed(clone(model).fit)(X, y) for model in models)
     for alone, nested in zip(models, fitted, strict=True):
         assert_array_equal(nested.predict(X), alone.fit(X, y).predict(X))
@@ -659,10 +662,10 @@ def test_blas_has_one_thread_during_a_fit_wherever_it_runs_and_its_own_number_af
     before, densities = blas_threads(), [Watching() for _ in range(6)]
     with ThreadPoolExecutor(2) as pool:
         for density in densities[:2]:
-            regressor(8, density=density, **settings).fit(*easy)
-        list(pool.map(lambda density: regressor(8, density=density, **settings).fit(*easy), densities[2:4]))
+            seeded_regressor(8, density=density, **settings).fit(*easy)
+        list(pool.map(lambda density: seeded_regressor(8, density=density, **settings).fit(*easy), densities[2:4]))
         for density in densities[4:]:
-            pool.submit(regressor(8, density=density, **settings).fit, *easy).result()
+            pool.submit(seeded_regressor(8, density=density, **settings).fit, *easy).result()
     assert [set(density.seen) for density in densities] == [{1}] * 6
     assert blas_threads() == before
 
@@ -672,7 +675,7 @@ def test_blas_has_one_thread_during_a_fit_wherever_it_runs_and_its_own_number_af
 
 @each_model
 def test_a_verbose_fit_logs_its_stages_on_standard_error(settings, easy, caplog, capsys):
-    regressor(**settings, verbose=True).fit(*easy)
+    seeded_regressor(**settings, verbose=True).fit(*easy)
     records = [record for record in caplog.records if record.name == "rflaf"]
     assert records
     assert all(record.levelno == logging.INFO for record in records)
@@ -685,10 +688,10 @@ def test_a_verbose_fit_logs_its_stages_on_standard_error(settings, easy, caplog,
 
 @each_model
 def test_a_quiet_fit_says_nothing(settings, easy, caplog, capsys):
-    regressor(**settings, verbose=True).fit(*easy)
+    seeded_regressor(**settings, verbose=True).fit(*easy)
     capsys.readouterr()
     caplog.clear()
-    regressor(**settings).fit(*easy)
+    seeded_regressor(**settings).fit(*easy)
     captured = capsys.readouterr()
     assert (captured.out, captured.err, caplog.records) == ("", "", [])
 
@@ -697,19 +700,19 @@ def test_too_few_steps_are_warned_of_with_advice(easy):
     with pytest.warns(
         ConvergenceWarning, match="the fit stopped at the most steps .* raise alpha, or lower n_components"
     ):
-        model = regressor(max_iter=1, **PAPER).fit(*easy)
+        model = seeded_regressor(max_iter=1, **PAPER).fit(*easy)
     assert model.stop_reason_ is StopReason.ITERATIONS
     check_is_fitted(model)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert regressor(**PAPER).fit(*easy).stop_reason_ is StopReason.CONVERGED
+        assert seeded_regressor(**PAPER).fit(*easy).stop_reason_ is StopReason.CONVERGED
 
 
 @each_sampling
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 @pytest.mark.parametrize("alpha", ["auto", 1e-4])
 def test_the_objective_never_rises(sampling, basis, alpha, easy):
-    trace = regressor(**sampling, basis=basis, alpha=alpha, tol=1e-6, max_iter=2000).fit(*easy).objective_trace_
+    trace = seeded_regressor(**sampling, basis=basis, alpha=alpha, tol=1e-6, max_iter=2000).fit(*easy).objective_trace_
     assert len(trace) > 2
     assert np.all(np.diff(trace) <= 1e-12 * trace[:-1])
     assert trace[-1] < trace[0]
@@ -717,7 +720,7 @@ def test_the_objective_never_rises(sampling, basis, alpha, easy):
 
 def test_a_constant_target_is_predicted_and_called_so(easy):
     X, _ = easy
-    model = regressor(**PAPER).fit(X, np.full(600, 5.5))
+    model = seeded_regressor(**PAPER).fit(X, np.full(600, 5.5))
     assert_array_equal(model.predict(X), 5.5)
     assert model.stop_reason_ is StopReason.NOTHING_TO_LEARN
 
@@ -725,7 +728,7 @@ def test_a_constant_target_is_predicted_and_called_so(easy):
 @each_model
 def test_a_constant_target_is_predicted_everywhere(settings, easy):
     X, _ = easy
-    assert_array_equal(regressor(**settings).fit(X, np.full(600, 5.5)).predict(3 * X), 5.5)
+    assert_array_equal(seeded_regressor(**settings).fit(X, np.full(600, 5.5)).predict(3 * X), 5.5)
 
 
 # Choices
@@ -736,7 +739,7 @@ def test_a_constant_target_is_predicted_everywhere(settings, easy):
 @each_sampling
 def test_every_choice_of_basis_density_and_sampling_learns(basis, density, sampling, easy):
     X, y = easy
-    model = regressor(basis=basis, density=density, **sampling).fit(X[:400], y[:400])
+    model = seeded_regressor(basis=basis, density=density, **sampling).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > 0.5
     assert model.model_.describe()["basis"].lower() == f"{basis}basis"
 
@@ -749,7 +752,7 @@ def test_every_choice_of_basis_density_and_sampling_learns(basis, density, sampl
 def test_a_refined_model_learns_from_any_basis_and_density(basis, density, easy):
     X, y = easy
     bandwidth = 1.0 if density in ("student_t", "cauchy") else "auto"
-    model = regressor(8, basis=basis, density=density, bandwidth=bandwidth).fit(X[:400], y[:400])
+    model = seeded_regressor(8, basis=basis, density=density, bandwidth=bandwidth).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > 0.9
     assert model.model_.describe()["basis"].lower() == f"{basis}basis"
 
@@ -792,7 +795,7 @@ class OnTheSphere:
 def test_a_basis_of_your_own_is_accepted(easy):
     X, y = easy
     assert isinstance(CubicPolynomials(), Basis)
-    model = clone(regressor(basis=CubicPolynomials(), **PAPER)).fit(X, y)
+    model = clone(seeded_regressor(basis=CubicPolynomials(), **PAPER)).fit(X, y)
     assert model.activation_.coefficients.shape == (1, 4)
     assert model.score(X, y) > 0.8
     z = X @ model.directions_ + model.model_.directions.offset
@@ -801,7 +804,7 @@ def test_a_basis_of_your_own_is_accepted(easy):
 
 def test_a_refined_model_accepts_a_basis_and_a_density_of_your_own(easy):
     X, y = easy
-    model = clone(regressor(basis=CubicPolynomials(), density=OnTheSphere())).fit(X, y)
+    model = clone(seeded_regressor(basis=CubicPolynomials(), density=OnTheSphere())).fit(X, y)
     assert model.activation_.coefficients.shape == (model.n_components_, 4)
     assert model.score(X, y) > 0.9
 
@@ -810,25 +813,26 @@ def test_a_refined_model_accepts_a_basis_and_a_density_of_your_own(easy):
 def test_a_density_of_your_own_is_accepted(sampling, easy):
     X, y = easy
     assert isinstance(OnTheSphere(), Density)
-    model = clone(regressor(density=OnTheSphere(), **sampling)).fit(X, y)
+    model = clone(seeded_regressor(density=OnTheSphere(), **sampling)).fit(X, y)
     standardised = model.directions_ * X.std(axis=0)[:, None]
     assert_allclose(np.linalg.norm(standardised, axis=0), np.sqrt(3) / model.bandwidth_)
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_a_given_bandwidth_and_alpha_are_used(settings, long_table):
-    model = regressor(bandwidth=2.5, alpha=0.01, **settings).fit(*long_table)
+    model = seeded_regressor(bandwidth=2.5, alpha=0.01, **settings).fit(*long_table)
     assert model.bandwidth_ == 2.5
     assert model.alpha_ == pytest.approx(0.01)
-    automatic = regressor(**settings).fit(*long_table)
+    automatic = seeded_regressor(**settings).fit(*long_table)
     assert automatic.bandwidth_ > 0
     assert automatic.alpha_ > 0
 
 
 def test_a_heavier_penalty_fits_less(easy):
     X, y = easy
-    scores = [regressor(alpha=alpha, **PAPER).fit(X, y).score(X, y) for alpha in (1e-6, 1e-2, 1e4)]
+    scores = [seeded_regressor(alpha=alpha, **PAPER).fit(X, y).score(X, y) for alpha in (1e-6, 1e-2, 1e4)]
     assert scores[0] > scores[1] > scores[2] > -1e-6
 
 
@@ -873,7 +877,7 @@ def test_the_order_of_the_rows_does_not_matter(sampling, dyadic):
 @refined_or_plain
 def test_a_constant_column_changes_no_prediction(settings, dyadic):
     X, y = dyadic
-    model = regressor(**settings).fit(np.column_stack([X, np.full(300, 7.0)]), y)
+    model = seeded_regressor(**settings).fit(np.column_stack([X, np.full(300, 7.0)]), y)
     near, far = (model.predict(np.column_stack([X, np.full(300, value)])) for value in (7.0, -1e6))
     assert_array_equal(near, far)
     assert r2_score(y, near) > 0.9

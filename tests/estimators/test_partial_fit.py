@@ -40,7 +40,7 @@ def table():
     return X, y, rng.uniform(0.2, 2, 240)
 
 
-def regressor(**settings) -> RFLAFRegressor:
+def shared_regressor(**settings) -> RFLAFRegressor:
     return RFLAFRegressor(8, **{**RUNGS["shared"], "alpha": 1e-4, "random_state": 0, **settings})
 
 
@@ -49,7 +49,7 @@ def begun(table):
     """Models that have seen the first rows, by rung, whether weighted, and number of outputs."""
     X, y, weight = table
     return {
-        (rung, weighted, n_outputs): regressor(**settings).partial_fit(
+        (rung, weighted, n_outputs): shared_regressor(**settings).partial_fit(
             X[:N_FIRST], targets(y, n_outputs)[:N_FIRST], weight[:N_FIRST] if weighted else None
         )
         for rung, settings in RUNGS.items()
@@ -95,7 +95,7 @@ def test_any_chunks_are_the_fit_of_all_rows(table, begun, cuts, rung, weighted, 
 @pytest.mark.parametrize("rung", list(RUNGS))
 def test_fit_and_more_rows_are_the_fit_of_all_rows(table, begun, rung):
     X, y, _ = table
-    fitted = regressor(**RUNGS[rung]).fit(X[:N_FIRST], y[:N_FIRST, 0])
+    fitted = shared_regressor(**RUNGS[rung]).fit(X[:N_FIRST], y[:N_FIRST, 0])
     model = carried_on(fitted, table, [30])
     assert_allclose(model.predict(X), carried_on(begun[rung, False, 1], table, [110]).predict(X), rtol=1e-10)
 
@@ -117,7 +117,7 @@ def test_a_refined_model_and_more_rows_are_the_ridge_on_what_it_said_and_what_th
 
 def test_the_first_chunk_alone_is_a_fit(table, begun):
     X, y, _ = table
-    fitted = regressor().fit(X[:N_FIRST], y[:N_FIRST, 0])
+    fitted = shared_regressor().fit(X[:N_FIRST], y[:N_FIRST, 0])
     assert_array_equal(fitted.predict(X), begun["shared", False, 1].predict(X))
 
 
@@ -139,7 +139,7 @@ def test_later_chunks_change_the_output_weights_only(table, begun):
 )
 def test_rows_fade_the_same_in_any_chunks(table, begun, cuts, half_life, weighted, rung):
     X, y, weight = table
-    parameters = regressor(**RUNGS[rung])
+    parameters = shared_regressor(**RUNGS[rung])
     w = weight if weighted else np.ones(240)
     model = parameters.partial_fit(X[:N_FIRST], y[:N_FIRST, 0], w[:N_FIRST], half_life=half_life)
     model = carried_on(model, (X, y, w), cuts, weighted=True, half_life=half_life)
@@ -156,7 +156,7 @@ def test_how_sure_a_prediction_is_does_not_depend_on_the_chunks(table, half_life
     X, y, weight = table
     w = weight if weighted else None
     of_first = None if w is None else w[:N_FIRST]
-    first = regressor().partial_fit(X[:N_FIRST], y[:N_FIRST], of_first, half_life=half_life)
+    first = shared_regressor().partial_fit(X[:N_FIRST], y[:N_FIRST], of_first, half_life=half_life)
     answers = [
         carried_on(first, table, cuts, weighted, 2, half_life).predict(X, return_std=True) for cuts in ([], [7, 100])
     ]
@@ -166,7 +166,7 @@ def test_how_sure_a_prediction_is_does_not_depend_on_the_chunks(table, half_life
 
 def test_after_more_rows_the_deviation_is_that_of_a_fit_of_all(table):
     X, y, _ = table
-    first = regressor().partial_fit(X[:N_FIRST], y[:N_FIRST, 0])
+    first = shared_regressor().partial_fit(X[:N_FIRST], y[:N_FIRST, 0])
     after = carried_on(first, table, [90])
     layer = after.model_.last_layer
     residual = y[:, 0] - after.predict(X)
@@ -196,16 +196,16 @@ def test_a_model_is_pruned_after_more_rows(table, begun):
 def test_targets_far_from_zero_keep_their_digits_in_single_precision(table):
     X, y, _ = table
     far = 1e5 + y[:, 0]
-    single = regressor().fit(X[:N_FIRST].astype(np.float32), far[:N_FIRST])
+    single = shared_regressor().fit(X[:N_FIRST].astype(np.float32), far[:N_FIRST])
     single.partial_fit(X[N_FIRST:].astype(np.float32), far[N_FIRST:])
-    double = regressor().fit(X[:N_FIRST], far[:N_FIRST]).partial_fit(X[N_FIRST:], far[N_FIRST:])
+    double = shared_regressor().fit(X[:N_FIRST], far[:N_FIRST]).partial_fit(X[N_FIRST:], far[N_FIRST:])
     assert np.abs(single.predict(X) - double.predict(X)).max() < 1e-3
 
 
 def fade_in(table, X, y, weight, loss="squared"):
     """A model of the first rows of a table that has then seen others, however these are given."""
     rows, outputs, w = table
-    model = regressor(loss=loss).partial_fit(rows[:N_FIRST], outputs[:N_FIRST, 0], w[:N_FIRST], half_life=30)
+    model = shared_regressor(loss=loss).partial_fit(rows[:N_FIRST], outputs[:N_FIRST, 0], w[:N_FIRST], half_life=30)
     return model.partial_fit(X, y, weight, half_life=30)
 
 
@@ -244,7 +244,7 @@ def test_drifting_data_are_followed(table):
     y = drift * np.sin(X[:, 0])
     errors = []
     for half_life in (None, 60):
-        model = regressor()
+        model = shared_regressor()
         for part in np.split(np.arange(900), 6):
             model.partial_fit(X[part], y[part], half_life=half_life)
         errors.append(np.mean((model.predict(X[:450]) + np.sin(X[:450, 0])) ** 2))
@@ -279,7 +279,7 @@ def test_a_chunk_without_any_count_is_learned():
     rng = np.random.default_rng(6)
     X = rng.uniform(-2, 2, (300, 2))
     y = np.round(np.exp(X[:, 0]))
-    model = regressor(loss="poisson").partial_fit(X, y)
+    model = shared_regressor(loss="poisson").partial_fit(X, y)
     before = model.predict(X).mean()
     assert model.partial_fit(X, np.zeros(300)).predict(X).mean() < 0.8 * before
 
@@ -340,7 +340,7 @@ def test_chunks_that_do_not_fit_are_refused(table, begun):
 def test_negative_counts_in_a_later_chunk_are_refused():
     rng = np.random.default_rng(6)
     X = rng.uniform(-2, 2, (100, 2))
-    model = regressor(loss="poisson").partial_fit(X, np.round(np.exp(X[:, 0])))
+    model = shared_regressor(loss="poisson").partial_fit(X, np.round(np.exp(X[:, 0])))
     with pytest.raises(InvalidParameterError, match="counts must not be negative"):
         model.partial_fit(X, X[:, 0])
 
@@ -348,7 +348,7 @@ def test_negative_counts_in_a_later_chunk_are_refused():
 def test_chunks_of_data_frames_must_have_the_same_columns(table):
     X, y, _ = table
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = regressor().partial_fit(frame, y[:, 0])
+    model = shared_regressor().partial_fit(frame, y[:, 0])
     with pytest.raises(ValueError, match="feature names"):
         model.partial_fit(frame[["b", "a", "c"]], y[:, 0])
 
@@ -356,4 +356,4 @@ def test_chunks_of_data_frames_must_have_the_same_columns(table):
 @pytest.mark.parametrize("half_life", [0, -1.0, "long", np.nan, True])
 def test_a_half_life_that_is_none_is_refused(table, half_life):
     with pytest.raises(InvalidParameterError, match="half_life must be None or a number of rows above zero"):
-        regressor().partial_fit(table[0], table[1], half_life=half_life)
+        shared_regressor().partial_fit(table[0], table[1], half_life=half_life)

@@ -50,7 +50,7 @@ def target(loss) -> np.ndarray:
     return COUNTS if loss == "poisson" or isinstance(loss, Poisson) else TARGET
 
 
-def regressor(n_components: int = 10, **others) -> RFLAFRegressor:
+def quick_regressor(n_components: int = 10, **others) -> RFLAFRegressor:
     """A quick one: random directions, one convex problem, and a penalty that is given."""
     fixed = {**CONVEX, "basis": BSplineBasis(8), "alpha": 1e-5, "random_state": 0}
     return limited(RFLAFRegressor, n_components, **{**fixed, **others})
@@ -104,7 +104,7 @@ def test_only_counts_must_not_be_negative():
 
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(0.5), Pinball(0.3, 0.1), Poisson()])
 def test_losses_survive_clone_and_pickle(loss):
-    model = clone(regressor(loss=loss, quantile=0.4))
+    model = clone(quick_regressor(loss=loss, quantile=0.4))
     assert (model.loss, model.quantile) == (loss, 0.4)
     model.fit(ROWS, target(loss))
     loaded = pickle.loads(pickle.dumps(model))
@@ -113,9 +113,9 @@ def test_losses_survive_clone_and_pickle(loss):
 
 
 def test_the_default_is_the_squared_loss():
-    named, left_out = (regressor(**loss).fit(ROWS, TARGET).predict(ROWS) for loss in ({"loss": "squared"}, {}))
+    named, left_out = (quick_regressor(**loss).fit(ROWS, TARGET).predict(ROWS) for loss in ({"loss": "squared"}, {}))
     assert_array_equal(named, left_out)
-    assert_array_equal(regressor(loss=Squared()).fit(ROWS, TARGET).predict(ROWS), named)
+    assert_array_equal(quick_regressor(loss=Squared()).fit(ROWS, TARGET).predict(ROWS), named)
 
 
 # All losses
@@ -124,7 +124,7 @@ def test_the_default_is_the_squared_loss():
 @each_loss
 @each_rung
 def test_every_loss_learns_on_every_rung(loss, rung):
-    model = regressor(loss=loss, **rung).fit(ROWS, target(loss))
+    model = quick_regressor(loss=loss, **rung).fit(ROWS, target(loss))
     assert isinstance(model.stop_reason_, StopReason)
     assert r2_score(SMOOTH if loss != "poisson" else np.exp(SMOOTH), model.predict(ROWS)) > 0.75
 
@@ -149,41 +149,42 @@ def test_every_loss_learns_refined_directions(loss, no_rivals):
 def test_predictions_have_the_shape_of_the_targets_and_the_dtype_of_the_rows(loss, dtype):
     rows, y = ROWS.astype(dtype), target(loss)
     for targets in (y, y[:, None], np.column_stack([y, y[::-1], 2 * y])):
-        model = regressor(loss=loss).fit(rows, targets)
+        model = quick_regressor(loss=loss).fit(rows, targets)
         assert model.predict(rows).shape == targets.shape
         assert model.predict(rows).dtype == dtype
         assert np.isfinite(model.predict(rows)).all()
         assert model.coef_.shape == (*targets.shape[1:], 10)
 
 
+@pytest.mark.slow
 @each_loss
 @each_rung
 def test_several_targets_are_learned_at_once(loss, rung):
     y = target(loss)
     targets = np.column_stack([y, y[::-1]])
     rows = np.column_stack([ROWS, ROWS[::-1]])
-    model = regressor(20, loss=loss, **SHORT, **rung).fit(rows, targets)
+    model = quick_regressor(20, loss=loss, **SHORT, **rung).fit(rows, targets)
     assert r2_score(targets, model.predict(rows)) > 0.4
 
 
 @each_loss
 def test_one_column_of_targets_is_the_same_model_as_a_vector(loss):
-    column, vector = (regressor(loss=loss).fit(ROWS, y) for y in (target(loss)[:, None], target(loss)))
+    column, vector = (quick_regressor(loss=loss).fit(ROWS, y) for y in (target(loss)[:, None], target(loss)))
     assert_array_equal(column.predict(ROWS)[:, 0], vector.predict(ROWS))
 
 
 @each_loss
 def test_sparse_rows_give_the_model_of_the_same_dense_rows(loss):
     X = ROWS * (np.random.default_rng(2).random(ROWS.shape) < 0.6)
-    dense, sparse = (regressor(loss=loss).fit(rows, target(loss)) for rows in (X, sp.csr_array(X)))
+    dense, sparse = (quick_regressor(loss=loss).fit(rows, target(loss)) for rows in (X, sp.csr_array(X)))
     assert_allclose(sparse.predict(sp.csr_array(X)), dense.predict(X), rtol=1e-6, atol=1e-6)
 
 
 @each_loss
 def test_whole_weights_act_as_repeated_rows(loss):
     times = np.random.default_rng(3).integers(0, 4, 150)
-    weighted = regressor(loss=loss).fit(ROWS, target(loss), sample_weight=times)
-    repeated = regressor(loss=loss).fit(ROWS.repeat(times, axis=0), target(loss).repeat(times))
+    weighted = quick_regressor(loss=loss).fit(ROWS, target(loss), sample_weight=times)
+    repeated = quick_regressor(loss=loss).fit(ROWS.repeat(times, axis=0), target(loss).repeat(times))
     assert_allclose(weighted.predict(ROWS), repeated.predict(ROWS), rtol=1e-5, atol=1e-5)
 
 
@@ -193,8 +194,8 @@ def test_a_row_of_weight_zero_is_as_good_as_absent(loss):
     weight[::3] = 0
     kept = weight > 0
     spoiled = np.where(kept, target(loss), 1e6)
-    weighted = regressor(loss=loss).fit(ROWS, spoiled, sample_weight=weight)
-    dropped = regressor(loss=loss).fit(ROWS[kept], target(loss)[kept], sample_weight=weight[kept])
+    weighted = quick_regressor(loss=loss).fit(ROWS, spoiled, sample_weight=weight)
+    dropped = quick_regressor(loss=loss).fit(ROWS[kept], target(loss)[kept], sample_weight=weight[kept])
     assert_allclose(weighted.predict(ROWS), dropped.predict(ROWS), rtol=1e-5, atol=1e-5)
 
 
@@ -204,7 +205,7 @@ def test_the_number_of_threads_does_not_change_a_bit(loss, rung):
     rng = np.random.default_rng(5)
     X = rng.uniform(-2, 2, (2500, 2))  # several blocks
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
-    one, other = (regressor(5, loss=loss, tol=1e-2, n_jobs=n_jobs, **rung).fit(X, y) for n_jobs in (1, 2))
+    one, other = (quick_regressor(5, loss=loss, tol=1e-2, n_jobs=n_jobs, **rung).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.coef_, other.coef_)
     assert_array_equal(one.predict(X), other.predict(X))
 
@@ -212,7 +213,7 @@ def test_the_number_of_threads_does_not_change_a_bit(loss, rung):
 @each_loss
 @each_rung
 def test_a_constant_target_is_predicted_everywhere(loss, rung):
-    model = regressor(loss=loss, **rung).fit(ROWS, np.full(150, 5.5))
+    model = quick_regressor(loss=loss, **rung).fit(ROWS, np.full(150, 5.5))
     assert_allclose(model.predict(3 * ROWS), 5.5, rtol=1e-6)
 
 
@@ -226,13 +227,13 @@ def test_a_constant_target_is_predicted_everywhere_by_a_refined_model(loss, no_r
 @each_loss
 def test_fitting_leaves_the_targets_as_they_were(loss):
     y = target(loss).copy()
-    regressor(loss=loss).fit(ROWS, y)
+    quick_regressor(loss=loss).fit(ROWS, y)
     assert_array_equal(y, target(loss))
 
 
 @each_loss
 def test_without_an_intercept_there_is_none(loss):
-    model = regressor(loss=loss, fit_intercept=False).fit(ROWS, target(loss))
+    model = quick_regressor(loss=loss, fit_intercept=False).fit(ROWS, target(loss))
     assert model.intercept_ == 0
     assert r2_score(target(loss), model.predict(ROWS)) > 0.5
 
@@ -259,7 +260,7 @@ def test_quantiles_of_uneven_noise_cover_their_share_of_new_rows(quantile, no_ri
 
 def test_the_median_of_uneven_noise_is_found():
     (X, y), (new, unseen) = uneven(1500, 0), uneven(4000, 1)
-    model = regressor(15, loss="quantile").fit(X, y)
+    model = quick_regressor(15, loss="quantile").fit(X, y)
     assert np.mean(unseen <= model.predict(new)) == pytest.approx(0.5, abs=0.04)
     assert np.abs(model.predict(new) - np.abs(new[:, 1])).mean() < 0.12
 
@@ -267,7 +268,7 @@ def test_the_median_of_uneven_noise_is_found():
 def test_quantiles_rise_and_each_has_the_lowest_loss_of_its_own():
     X, y = uneven(600, 0)
     levels = (0.1, 0.5, 0.9)
-    answers = [regressor(loss="quantile", quantile=level).fit(X, y).predict(X) for level in levels]
+    answers = [quick_regressor(loss="quantile", quantile=level).fit(X, y).predict(X) for level in levels]
     assert answers[0].mean() < answers[1].mean() < answers[2].mean()
     for level, own in zip(levels, answers, strict=True):
         losses = [mean_pinball_loss(y, other, alpha=level) for other in answers]
@@ -280,7 +281,9 @@ def test_the_share_of_fitted_rows_below_a_quantile_is_that_quantile(quantile, se
     """Up to the rows that are met and those within the smoothing: the slope in the intercept is zero."""
     rng = np.random.default_rng(seed)
     X, y = rng.standard_normal((80, 2)), rng.standard_normal(80)
-    off = y - regressor(3, basis=BSplineBasis(5), loss="quantile", quantile=quantile, alpha=1e-2).fit(X, y).predict(X)
+    off = y - quick_regressor(3, basis=BSplineBasis(5), loss="quantile", quantile=quantile, alpha=1e-2).fit(
+        X, y
+    ).predict(X)
     near = np.mean(np.abs(off) <= 0.0101 * y.std())
     assert abs(np.mean(off < 0) - quantile) <= near + 1e-9
 
@@ -291,22 +294,22 @@ def test_the_share_of_fitted_rows_below_a_quantile_is_that_quantile(quantile, se
 @pytest.mark.parametrize("loss", ["huber", "quantile"])
 def test_an_affine_map_of_the_target_maps_the_predictions(loss, rung, slope, shift):
     settings = {"loss": loss, "alpha": 1e-3, **rung}
-    expected = slope * regressor(**settings).fit(ROWS, TARGET).predict(ROWS) + shift
-    mapped = regressor(**settings).fit(ROWS, slope * TARGET + shift).predict(ROWS)
+    expected = slope * quick_regressor(**settings).fit(ROWS, TARGET).predict(ROWS) + shift
+    mapped = quick_regressor(**settings).fit(ROWS, slope * TARGET + shift).predict(ROWS)
     size = abs(slope) * TARGET.std()
     assert_allclose(mapped, expected, rtol=0, atol=(1e-6 if rung is CONVEX else 1e-3) * size)
 
 
 def test_the_quantile_of_the_negative_is_the_negative_of_the_other_quantile():
-    low = regressor(loss="quantile", quantile=0.2).fit(ROWS, TARGET).predict(ROWS)
-    high = regressor(loss="quantile", quantile=0.8).fit(ROWS, -TARGET).predict(ROWS)
+    low = quick_regressor(loss="quantile", quantile=0.2).fit(ROWS, TARGET).predict(ROWS)
+    high = quick_regressor(loss="quantile", quantile=0.8).fit(ROWS, -TARGET).predict(ROWS)
     assert_allclose(high, -low, rtol=0, atol=1e-5)
 
 
 @only_steps_may_run_out
 @pytest.mark.parametrize("quantile", [0.5, 0.2])
 def test_the_fit_is_the_linear_program_of_its_own_features_up_to_the_smoothing(quantile):
-    model = regressor(6, loss="quantile", quantile=quantile, alpha=1e-9, **PAPER).fit(ROWS, TARGET)
+    model = quick_regressor(6, loss="quantile", quantile=quantile, alpha=1e-9, **PAPER).fit(ROWS, TARGET)
     Z = model.transform(ROWS)
     best = QuantileRegressor(quantile=quantile, alpha=0.0, solver="highs").fit(Z, TARGET)
     ours, least = (mean_pinball_loss(TARGET, f, alpha=quantile) for f in (model.predict(ROWS), best.predict(Z)))
@@ -317,7 +320,7 @@ def test_the_fit_is_the_linear_program_of_its_own_features_up_to_the_smoothing(q
 def test_a_narrow_smoothing_is_nearer_to_the_linear_program():
     spread, gaps = TARGET.std(), []
     for smoothing in (0.3 * spread, 0.03 * spread):
-        model = regressor(6, loss=Pinball(0.5, smoothing), alpha=1e-9, **PAPER).fit(ROWS, TARGET)
+        model = quick_regressor(6, loss=Pinball(0.5, smoothing), alpha=1e-9, **PAPER).fit(ROWS, TARGET)
         Z = model.transform(ROWS)
         best = QuantileRegressor(quantile=0.5, alpha=0.0, solver="highs").fit(Z, TARGET)
         gaps.append(mean_pinball_loss(TARGET, model.predict(ROWS)) - mean_pinball_loss(TARGET, best.predict(Z)))
@@ -325,12 +328,12 @@ def test_a_narrow_smoothing_is_nearer_to_the_linear_program():
 
 
 def test_a_pinball_object_is_the_loss_of_that_name():
-    named = regressor(loss="quantile", quantile=0.3).fit(ROWS, TARGET)
+    named = quick_regressor(loss="quantile", quantile=0.3).fit(ROWS, TARGET)
     spread = TARGET.std()
     for loss in (Pinball(0.3), Pinball(0.3, 0.01 * spread)):
-        model = regressor(loss=loss).fit(ROWS, TARGET)
+        model = quick_regressor(loss=loss).fit(ROWS, TARGET)
         assert_allclose(model.predict(ROWS), named.predict(ROWS), rtol=0, atol=1e-6)
-    wider = regressor(loss=Pinball(0.3, spread)).fit(ROWS, TARGET)
+    wider = quick_regressor(loss=Pinball(0.3, spread)).fit(ROWS, TARGET)
     assert np.abs(wider.predict(ROWS) - named.predict(ROWS)).max() > 0.01
 
 
@@ -353,7 +356,7 @@ def wild():
 def test_wild_targets_do_not_pull(loss, rung, wild):
     X, y, truth = wild
     alpha = 1e-5 if rung is CONVEX else 1e-4
-    resists, follows = (regressor(15, loss=name, alpha=alpha, **rung).fit(X, y) for name in (loss, "squared"))
+    resists, follows = (quick_regressor(15, loss=name, alpha=alpha, **rung).fit(X, y) for name in (loss, "squared"))
     error = [np.sqrt(np.mean((model.predict(X) - truth) ** 2)) for model in (resists, follows)]
     assert error[0] < 0.4
     assert error[1] > 5 * error[0]
@@ -371,8 +374,8 @@ def test_wild_targets_do_not_pull_a_refined_model(wild, no_rivals):
 @pytest.mark.parametrize("rung", [PAPER, CONVEX], ids=["shared", "per component"])
 def test_a_huber_loss_that_reaches_everywhere_is_the_squared_loss(rung):
     settings = {"alpha": 1e-3, **rung}
-    far = regressor(loss=Huber(1e6), **settings).fit(ROWS, TARGET).predict(ROWS)
-    squared = regressor(**settings).fit(ROWS, TARGET).predict(ROWS)
+    far = quick_regressor(loss=Huber(1e6), **settings).fit(ROWS, TARGET).predict(ROWS)
+    squared = quick_regressor(**settings).fit(ROWS, TARGET).predict(ROWS)
     assert_allclose(far, squared, rtol=0, atol=1e-6 if rung is CONVEX else 1e-2)
 
 
@@ -380,7 +383,7 @@ def test_a_huber_loss_that_reaches_everywhere_is_the_squared_loss(rung):
 @pytest.mark.parametrize("factor", [1.0, 100.0])
 def test_delta_is_in_the_units_of_the_targets(delta, factor):
     """The slope of the risk is zero for the delta given: no row pulls harder than that."""
-    model = regressor(6, loss=Huber(delta * factor), alpha=1e-3, **PAPER).fit(ROWS, factor * TARGET)
+    model = quick_regressor(6, loss=Huber(delta * factor), alpha=1e-3, **PAPER).fit(ROWS, factor * TARGET)
     Z, off = model.transform(ROWS), model.predict(ROWS) - factor * TARGET
     pull = 2 * np.clip(off, -delta * factor, delta * factor) / off.size
     size = np.abs(pull).sum()
@@ -390,7 +393,7 @@ def test_delta_is_in_the_units_of_the_targets(delta, factor):
 
 def test_delta_is_in_the_units_of_each_of_several_targets():
     targets = np.column_stack([TARGET, 100 * TARGET[::-1]])
-    model = regressor(6, loss=Huber(0.5), alpha=1e-3, **PAPER).fit(ROWS, targets)
+    model = quick_regressor(6, loss=Huber(0.5), alpha=1e-3, **PAPER).fit(ROWS, targets)
     off = model.predict(ROWS) - targets
     pull = 2 * np.clip(off, -0.5, 0.5) / len(off)
     assert np.all(np.abs(pull.sum(axis=0)) < 1e-5 * np.abs(pull).sum(axis=0))
@@ -400,7 +403,7 @@ def test_delta_is_in_the_units_of_each_of_several_targets():
 
 
 def test_predictions_of_counts_are_the_exponential_of_the_decision():
-    model = regressor(loss="poisson").fit(ROWS, COUNTS)
+    model = quick_regressor(loss="poisson").fit(ROWS, COUNTS)
     assert_allclose(model.predict(ROWS), np.exp(model.model_.decision(ROWS)[:, 0]), rtol=1e-12)
     assert model.predict(ROWS).min() > 0
     assert (1e3 * ROWS).max() > 100
@@ -415,7 +418,7 @@ def test_means_of_counts_are_near_the_true_ones(settings, no_rivals):
     def mean(rows):
         return np.exp(1 + np.sin(1.5 * rows[:, 0]) + rows[:, 1] / 2)
 
-    model = regressor(12, loss="poisson", **settings).fit(X, rng.poisson(mean(X)))
+    model = quick_regressor(12, loss="poisson", **settings).fit(X, rng.poisson(mean(X)))
     assert np.mean(np.abs(model.predict(new) / mean(new) - 1)) < 0.1
 
 
@@ -423,13 +426,13 @@ def test_means_of_counts_are_near_the_true_ones(settings, no_rivals):
 @pytest.mark.parametrize("factor", [10.0, 1e-3])
 def test_counts_times_a_factor_multiply_the_predictions(factor, rung):
     settings = {"loss": "poisson", "alpha": 1e-3, **rung}
-    plain, times = (regressor(**settings).fit(ROWS, y).predict(ROWS) for y in (COUNTS, factor * COUNTS))
+    plain, times = (quick_regressor(**settings).fit(ROWS, y).predict(ROWS) for y in (COUNTS, factor * COUNTS))
     assert_allclose(times, factor * plain, rtol=1e-6 if rung is CONVEX else 1e-3)
 
 
 def test_the_fit_of_counts_is_the_poisson_regression_of_its_own_features():
     """Counts are divided by their mean inside, and so is the penalty."""
-    model = regressor(6, loss="poisson", alpha=1e-3, **PAPER).fit(ROWS, COUNTS)
+    model = quick_regressor(6, loss="poisson", alpha=1e-3, **PAPER).fit(ROWS, COUNTS)
     Z = model.transform(ROWS)
     reference = PoissonRegressor(alpha=2 * 1e-3 * 6, tol=1e-8, max_iter=10_000).fit(Z, COUNTS / COUNTS.mean())
     assert_allclose(model.coef_, reference.coef_, rtol=1e-4, atol=1e-5)
@@ -444,20 +447,20 @@ def test_predicted_counts_add_up_to_those_seen(seed, log_mean, weighted):
     y = rng.poisson(np.exp(log_mean + X[:, 0] / 2)).astype(float)
     y[0] += 1
     weight = rng.uniform(0.1, 2, 60) if weighted else np.ones(60)
-    model = regressor(4, basis=BSplineBasis(5), loss="poisson", alpha=1e-3).fit(X, y, sample_weight=weight)
+    model = quick_regressor(4, basis=BSplineBasis(5), loss="poisson", alpha=1e-3).fit(X, y, sample_weight=weight)
     assert weight @ model.predict(X) == pytest.approx(weight @ y, rel=1e-6)
 
 
 def test_counts_that_are_all_zero_where_there_is_weight_are_predicted_to_stay_so():
     y, weight = (np.arange(150) < 10).astype(float), (np.arange(150) >= 10).astype(float)
-    p = regressor(loss="poisson").fit(ROWS, y, sample_weight=weight).predict(ROWS)
+    p = quick_regressor(loss="poisson").fit(ROWS, y, sample_weight=weight).predict(ROWS)
     assert np.isfinite(p).all()
     assert p.max() < 1e-6
 
 
 def test_counts_need_not_be_whole():
     rates = np.exp(SMOOTH)
-    assert r2_score(rates, regressor(loss="poisson").fit(ROWS, rates).predict(ROWS)) > 0.9
+    assert r2_score(rates, quick_regressor(loss="poisson").fit(ROWS, rates).predict(ROWS)) > 0.9
 
 
 # Losses as objects
@@ -466,19 +469,21 @@ def test_counts_need_not_be_whole():
 def test_the_loss_that_was_minimised_is_in_the_units_of_the_targets():
     for factor in (1.0, 1000.0):
         y = factor * TARGET
-        pinball = regressor(loss="quantile", quantile=0.3).fit(ROWS, y).loss_
+        pinball = quick_regressor(loss="quantile", quantile=0.3).fit(ROWS, y).loss_
         assert pinball.quantile == 0.3
         assert pinball.smoothing == pytest.approx(0.01 * y.std())
-        assert regressor(loss=Huber(0.2 * factor)).fit(ROWS, y).loss_.delta == pytest.approx(0.2 * factor)
-        given_one = regressor(loss=Pinball(0.3, 0.5 * factor)).fit(ROWS, y).loss_
+        assert quick_regressor(loss=Huber(0.2 * factor)).fit(ROWS, y).loss_.delta == pytest.approx(0.2 * factor)
+        given_one = quick_regressor(loss=Pinball(0.3, 0.5 * factor)).fit(ROWS, y).loss_
         assert (given_one.quantile, given_one.smoothing) == (0.3, pytest.approx(0.5 * factor))
-    assert regressor(loss="poisson").fit(ROWS, COUNTS).loss_ == Poisson()
-    assert regressor().fit(ROWS, TARGET).loss_ == Squared()
+    assert quick_regressor(loss="poisson").fit(ROWS, COUNTS).loss_ == Poisson()
+    assert quick_regressor().fit(ROWS, TARGET).loss_ == Squared()
 
 
 @pytest.mark.parametrize("rung", [PAPER, CONVEX], ids=["shared", "per component"])
 def test_the_delta_that_was_found_scales_with_the_targets(rung):
-    one, other = (regressor(loss="huber", **rung).fit(ROWS, factor * TARGET).loss_.delta for factor in (1.0, 1000.0))
+    one, other = (
+        quick_regressor(loss="huber", **rung).fit(ROWS, factor * TARGET).loss_.delta for factor in (1.0, 1000.0)
+    )
     assert 0.02 < one < 1
     assert other == pytest.approx(1000 * one, rel=1e-2)
 
@@ -506,7 +511,7 @@ class Asymmetric(Loss):
 
 @each_rung
 def test_a_loss_of_your_own_works_with_random_directions(rung):
-    model = regressor(loss=Asymmetric(), **rung).fit(ROWS, TARGET)
+    model = quick_regressor(loss=Asymmetric(), **rung).fit(ROWS, TARGET)
     off = TARGET - model.predict(ROWS)
     assert 3 * np.maximum(off, 0).sum() == pytest.approx(np.maximum(-off, 0).sum(), rel=1e-4)
     assert isinstance(model.loss_, Asymmetric)
@@ -515,7 +520,7 @@ def test_a_loss_of_your_own_works_with_random_directions(rung):
 
 def test_a_logistic_loss_predicts_the_mean_of_zeros_and_ones():
     y = (np.random.default_rng(9).random(150) < expit(2 * ROWS[:, 0])).astype(float)
-    p = regressor(loss=Logistic(), alpha=1e-3).fit(ROWS, y).predict(ROWS)
+    p = quick_regressor(loss=Logistic(), alpha=1e-3).fit(ROWS, y).predict(ROWS)
     assert np.all((p > 0) & (p < 1))
     assert p.mean() == pytest.approx(y.mean(), abs=1e-6)
     assert np.abs(p - expit(2 * ROWS[:, 0])).mean() < 0.15
@@ -523,7 +528,7 @@ def test_a_logistic_loss_predicts_the_mean_of_zeros_and_ones():
 
 def test_a_softmax_loss_predicts_shares_that_sum_to_one():
     labels = np.digitize(ROWS[:, 0], [-0.5, 0.5])
-    p = regressor(loss=Softmax()).fit(ROWS, np.eye(3)[labels]).predict(ROWS)
+    p = quick_regressor(loss=Softmax()).fit(ROWS, np.eye(3)[labels]).predict(ROWS)
     assert_allclose(p.sum(axis=1), 1)
     assert np.mean(p.argmax(axis=1) == labels) > 0.9
 
@@ -550,7 +555,7 @@ def test_an_awkward_table_is_fitted_and_predicted(seed):
     rung = list(RUNGS.values())[rng.integers(3)]
     alpha = "auto" if rng.random() < 0.4 else float(rng.choice([0.0, 1e-9, 1.0]))
     rung = {**rung, "sampling": GreedySelection(20)} if rung is GREEDY else rung
-    model = regressor(
+    model = quick_regressor(
         int(rng.integers(1, 12)), loss=loss, basis=BSplineBasis(6), alpha=alpha, tol=1e-2,
         fit_intercept=bool(rng.random() < 0.8), **rung,
     )  # fmt: skip
@@ -568,11 +573,11 @@ def test_an_awkward_table_is_fitted_and_predicted(seed):
 
 @pytest.fixture(scope="module")
 def stored():
-    return pickle.dumps(regressor(loss="quantile").fit(ROWS, TARGET))
+    return pickle.dumps(quick_regressor(loss="quantile").fit(ROWS, TARGET))
 
 
 def fit_refusal(stored, y=TARGET, sample_weight=None, kind=InvalidParameterError, **parameters):
-    estimators = [regressor(**parameters), pickle.loads(stored).set_params(**parameters)]
+    estimators = [quick_regressor(**parameters), pickle.loads(stored).set_params(**parameters)]
     return refusal(kind, estimators, lambda model: model.fit(ROWS, y, sample_weight=sample_weight))
 
 
@@ -636,7 +641,7 @@ def test_weights_that_cannot_be_used_are_refused(weight, fragment, loss, stored)
 
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(1.0)])
 def test_there_is_no_deviation_under_another_loss_than_the_squared_one(loss):
-    model = regressor(loss=loss).fit(ROWS, target(loss))
+    model = quick_regressor(loss=loss).fit(ROWS, target(loss))
     error = refusal(InvalidParameterError, [model], lambda fitted: fitted.predict(ROWS, return_std=True))
     assert "return_std=True needs the sums of a fit under the squared loss" in str(error)
     assert str(error).endswith("Fit with loss='squared'.")
@@ -644,7 +649,7 @@ def test_there_is_no_deviation_under_another_loss_than_the_squared_one(loss):
 
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(1.0)])
 def test_there_is_no_pruning_under_another_loss_than_the_squared_one(loss):
-    model = regressor(loss=loss).fit(ROWS, target(loss))
+    model = quick_regressor(loss=loss).fit(ROWS, target(loss))
     error = refusal(InvalidParameterError, [model], lambda fitted: fitted.prune(3))
     assert "prune needs the sums of a fit under the squared loss" in str(error)
     assert str(error).endswith("Fit with loss='squared'.")
@@ -652,7 +657,7 @@ def test_there_is_no_pruning_under_another_loss_than_the_squared_one(loss):
 
 @each_loss
 def test_rows_of_another_width_are_refused(loss):
-    model = regressor(loss=loss).fit(ROWS, target(loss))
+    model = quick_regressor(loss=loss).fit(ROWS, target(loss))
     error = refusal(ValueError, [model], lambda fitted: fitted.predict(ROWS[:, :1]))
     assert "X has 1 features, but RFLAFRegressor is expecting 2 features" in str(error)
 

@@ -170,6 +170,7 @@ def test_one_row_with_all_the_weight_is_predicted_everywhere(n_rows, settings):
     np.testing.assert_allclose(model.predict(X), 7.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scale", "settings"),
     [*[(scale, PAPER) for scale in (1e-100, 1e-12, 1.0, 1e12, 1e100)], (1e-100, {}), (1e100, {})],

@@ -21,7 +21,7 @@ each_sampling = pytest.mark.parametrize("sampling", ["plain", "leverage", "greed
 weighted_or_not = pytest.mark.parametrize("weighted", [False, True], ids=["even", "weighted"])
 
 
-def regressor(activation, n_components: int = 10, **others) -> RFLAFRegressor:
+def regressor_of_shapes(activation, n_components: int = 10, **others) -> RFLAFRegressor:
     fixed = {**CONVEX, "basis": BSplineBasis(N_BASIS), "alpha": 1e-4, "random_state": 0}
     return RFLAFRegressor(n_components, **{**fixed, "activation": activation, **others})
 
@@ -62,10 +62,10 @@ def rank(matrix: np.ndarray) -> int:
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_the_activations_have_as_many_shapes_as_asked_for(n_shapes, n_outputs, sampling):
     X, y = rows_of_several_shapes(n_outputs=n_outputs)
-    model = regressor(n_shapes, sampling=sampling).fit(X, y)
+    model = regressor_of_shapes(n_shapes, sampling=sampling).fit(X, y)
     assert model.activation_.coefficients.shape == (model.n_components_, N_BASIS)
     assert rank(model.activation_.coefficients) == n_shapes
-    assert rank(regressor("per_component", sampling=sampling).fit(X, y).activation_.coefficients) > n_shapes
+    assert rank(regressor_of_shapes("per_component", sampling=sampling).fit(X, y).activation_.coefficients) > n_shapes
     assert model.stop_reason_ is StopReason.CONVEX
 
 
@@ -79,7 +79,7 @@ def test_with_as_many_shapes_as_there_can_be_every_component_has_its_own(
     X, y = rows_of_several_shapes(n_outputs=n_outputs)
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     all_shapes, own = (
-        regressor(activation, n_components, fit_intercept=intercept).fit(X, y, sample_weight=weight)
+        regressor_of_shapes(activation, n_components, fit_intercept=intercept).fit(X, y, sample_weight=weight)
         for activation in (n_shapes, "per_component")
     )
     scale = np.abs(own.predict(X)).max(axis=0)
@@ -100,7 +100,7 @@ def test_more_shapes_have_a_lower_objective(alpha, sampling, weighted, intercept
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     objectives = [
         objective(
-            regressor(activation, alpha=alpha, sampling=sampling, fit_intercept=intercept).fit(X, y, weight),
+            regressor_of_shapes(activation, alpha=alpha, sampling=sampling, fit_intercept=intercept).fit(X, y, weight),
             X, y, weight,
         )
         for activation in (*range(1, N_BASIS + 1), "per_component")
@@ -113,7 +113,7 @@ def test_more_shapes_have_a_lower_objective(alpha, sampling, weighted, intercept
 def test_the_objective_reported_is_that_of_the_rows():
     X, y = rows_of_several_shapes()
     for n_shapes in (1, 2, 4):
-        model = regressor(n_shapes).fit(X, y)
+        model = regressor_of_shapes(n_shapes).fit(X, y)
         assert model.objective_trace_[-1] * y.var() == pytest.approx(objective(model, X, y), rel=1e-8)
 
 
@@ -121,7 +121,7 @@ def test_the_objective_reported_is_that_of_the_rows():
 def test_neither_mixtures_nor_shapes_alone_can_be_improved(n_shapes):
     """The ridge on the shapes found gives the mixtures found, and the ridge on the mixtures the shapes."""
     X, y = rows_of_several_shapes()
-    model = regressor(n_shapes, n_components=6).fit(X, y)
+    model = regressor_of_shapes(n_shapes, n_components=6).fit(X, y)
     found = objective(model, X, y)
     B, P = explicit_design(model, X), penalty(model.activation_.basis)
     left, size, right = np.linalg.svd(coefficients(model), full_matrices=False)
@@ -142,7 +142,7 @@ def test_neither_mixtures_nor_shapes_alone_can_be_improved(n_shapes):
 
 
 def test_one_shape_is_the_same_for_all_components_but_for_its_sign():
-    a = regressor(1).fit(*rows_of_several_shapes()).activation_.coefficients
+    a = regressor_of_shapes(1).fit(*rows_of_several_shapes()).activation_.coefficients
     sign = np.sign(a @ a[0])
     np.testing.assert_allclose(sign[:, None] * a, np.broadcast_to(a[0], a.shape), atol=1e-8)
 
@@ -151,7 +151,7 @@ def test_one_shape_fits_about_as_well_as_a_shared_activation():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((800, 3))
     y = np.sin(X @ [1.5, -1.0, 0.5]) + 0.05 * rng.standard_normal(800)
-    one, shared = (regressor(activation, 30, alpha="auto").fit(X, y) for activation in (1, "shared"))
+    one, shared = (regressor_of_shapes(activation, 30, alpha="auto").fit(X, y) for activation in (1, "shared"))
     assert 1 - one.score(X, y) < 1.5 * (1 - shared.score(X, y)) < 0.1
 
 
@@ -162,7 +162,7 @@ def from_known_shapes(n_rows: int, noise: float, seed: int = 0):
     """Targets made on the directions a model of this seed draws: mixtures of a wave and a bump, (loadings, 2)."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n_rows, 3))
-    directions = regressor("per_component", basis=BSplineBasis(16)).fit(X, X[:, 0]).model_.directions
+    directions = regressor_of_shapes("per_component", basis=BSplineBasis(16)).fit(X, X[:, 0]).model_.directions
     loadings = rng.standard_normal((10, 2))
 
     def shapes(z: np.ndarray) -> np.ndarray:
@@ -176,10 +176,10 @@ def from_known_shapes(n_rows: int, noise: float, seed: int = 0):
 
 def test_two_known_shapes_are_recovered():
     X, y, signal, loadings, shapes = from_known_shapes(3000, 0.01)
-    model = regressor(2, basis=BSplineBasis(16), alpha=1e-8).fit(X, y)
+    model = regressor_of_shapes(2, basis=BSplineBasis(16), alpha=1e-8).fit(X, y)
     new = 0.8 * np.random.default_rng(1).standard_normal((1000, 3))
     assert np.mean((model.predict(new) - signal(new)) ** 2) < 1e-3 * signal(new).var()
-    assert 1 - regressor(1, basis=BSplineBasis(16), alpha=1e-8).fit(X, y).score(X, y) > 0.05
+    assert 1 - regressor_of_shapes(1, basis=BSplineBasis(16), alpha=1e-8).fit(X, y).score(X, y) > 0.05
     z = np.linspace(-1.5, 1.5, 61)
     found, true = model.coef_[:, None] * model.activation_(z), loadings @ shapes(z).T
     found, true = (values - values.mean(axis=1, keepdims=True) for values in (found, true))
@@ -192,7 +192,7 @@ def test_the_right_number_of_shapes_suffers_less_from_noise():
         X, y, signal, _, _ = from_known_shapes(600, 1.0, seed)
         new = np.random.default_rng(1).standard_normal((2000, 3))
         for activation in (1, 2, "per_component"):
-            model = regressor(activation, basis=BSplineBasis(16), alpha="auto").fit(X, y)
+            model = regressor_of_shapes(activation, basis=BSplineBasis(16), alpha="auto").fit(X, y)
             errors.setdefault(activation, []).append(np.mean((model.predict(new) - signal(new)) ** 2))
     means = {activation: np.mean(error) for activation, error in errors.items()}
     assert means[2] < means["per_component"]
@@ -205,7 +205,7 @@ def test_the_right_number_of_shapes_suffers_less_from_noise():
 @pytest.mark.parametrize("n_shapes", [1, 3])
 def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(n_shapes):
     X, y = rows_of_several_shapes(n_outputs=3)
-    model = regressor(n_shapes, alpha=1e-3).fit(X, y)
+    model = regressor_of_shapes(n_shapes, alpha=1e-3).fit(X, y)
     Z = model.transform(X)
     ridge = Ridge(1e-3 * 10 * len(y)).fit(Z, y)
     np.testing.assert_allclose(model.predict(X) / y.std(axis=0), ridge.predict(Z) / y.std(axis=0), atol=1e-7)
@@ -214,7 +214,7 @@ def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(n_s
 
 def test_more_shapes_fit_several_outputs_better():
     X, y = rows_of_several_shapes(n_outputs=2)
-    scores = [regressor(activation).fit(X, y).score(X, y) for activation in (1, 3, N_BASIS)]
+    scores = [regressor_of_shapes(activation).fit(X, y).score(X, y) for activation in (1, 3, N_BASIS)]
     assert scores[0] < scores[1] <= scores[2] + 1e-9
     assert scores[0] > 0.4
 
@@ -226,7 +226,7 @@ def test_more_shapes_fit_several_outputs_better():
 @pytest.mark.parametrize("n_shapes", [1, 2, 4])
 def test_shapes_are_solved_from_sums(n_shapes, intercept):
     rng = np.random.default_rng(0)
-    basis = regressor(1).fit(*rows_of_several_shapes()).activation_.basis
+    basis = regressor_of_shapes(1).fit(*rows_of_several_shapes()).activation_.basis
     T = smoothing_coordinates(basis)
     Z = rng.standard_normal((5 * N_BASIS, 200))
     y = Z.T @ np.kron(rng.standard_normal((5, 2)), np.eye(N_BASIS)) @ rng.standard_normal(2 * N_BASIS) + 1.0
@@ -250,7 +250,7 @@ def test_shapes_are_solved_from_sums(n_shapes, intercept):
 def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
     X, y = rows_of_several_shapes(5000)
     one, two, other = (
-        regressor(2, n_jobs=n_jobs, random_state=seed).fit(X, y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
+        regressor_of_shapes(2, n_jobs=n_jobs, random_state=seed).fit(X, y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
     )
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
     assert not np.array_equal(one.predict(X), other.predict(X))
@@ -258,7 +258,7 @@ def test_the_same_seed_gives_the_same_bits_for_any_number_of_threads():
 
 @pytest.mark.parametrize("activation", [2, np.int64(2)])
 def test_a_number_of_shapes_is_an_argument_like_any_other(activation):
-    model = regressor(activation)
+    model = regressor_of_shapes(activation)
     assert model.get_params()["activation"] == 2
     copy = clone(model)
     assert copy.get_params() == model.get_params()
@@ -269,17 +269,17 @@ def test_a_number_of_shapes_is_an_argument_like_any_other(activation):
 
 def test_a_constant_target_is_predicted_everywhere():
     X, _ = rows_of_several_shapes()
-    np.testing.assert_allclose(regressor(2).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
+    np.testing.assert_allclose(regressor_of_shapes(2).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
 
 
 def test_constant_columns_predict_the_mean():
     y = np.arange(50.0)
-    np.testing.assert_allclose(regressor(2).fit(np.full((50, 3), 4.2), y).predict(np.zeros((2, 3))), y.mean())
+    np.testing.assert_allclose(regressor_of_shapes(2).fit(np.full((50, 3), 4.2), y).predict(np.zeros((2, 3))), y.mean())
 
 
 def test_a_fit_in_single_precision_is_near_that_in_double_precision():
     X, y = rows_of_several_shapes()
-    single, double = (regressor(2, alpha=1e-3).fit(X.astype(dtype), y) for dtype in (np.float32, np.float64))
+    single, double = (regressor_of_shapes(2, alpha=1e-3).fit(X.astype(dtype), y) for dtype in (np.float32, np.float64))
     assert single.predict(X.astype(np.float32)).dtype == np.float32
     np.testing.assert_allclose(single.predict(X.astype(np.float32)), double.predict(X), atol=0.05 * y.std())
 
@@ -288,7 +288,7 @@ def test_the_deviation_of_one_shape_covers_its_own_residuals():
     X, y = rows_of_several_shapes(2000)
     surprise = {}
     for activation in (1, "per_component"):
-        model = regressor(activation, 30, alpha=1e-6).fit(X[:1000], y[:1000])
+        model = regressor_of_shapes(activation, 30, alpha=1e-6).fit(X[:1000], y[:1000])
         answers, deviation = model.predict(X[1000:], return_std=True)
         surprise[activation] = np.mean(((y[1000:] - answers) / deviation) ** 2)
     assert surprise["per_component"] < 1.6
@@ -321,7 +321,7 @@ def test_the_deviation_of_one_shape_covers_its_own_residuals():
     ],
 )
 def test_what_does_not_fit_is_refused_before_any_work(arguments, message):
-    model = regressor("shared").set_params(**arguments)
+    model = regressor_of_shapes("shared").set_params(**arguments)
     with pytest.raises(InvalidParameterError, match=message):
         model.fit(*rows_of_several_shapes())
     assert not hasattr(model, "model_")

@@ -11,7 +11,6 @@ import argparse
 import copy
 import gzip
 import json
-import resource
 import sys
 import tempfile
 import time
@@ -32,6 +31,11 @@ from rflaf.export import model_file as persistence
 from rflaf.export.model_file import envelope
 from rflaf.functions import bases
 from rflaf.rows.tables import TableEncoding
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 MOST_MEGABYTES = 200
 FORBIDDEN = {"exec", "compile", "import", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen",
@@ -290,7 +294,10 @@ class Watch:
 
 
 def megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """The largest resident memory so far, or 0 on Windows, which does not count it."""
+    if resource is None:
+        return 0.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def run(n_runs: int, seed: int = 0) -> dict:

@@ -465,6 +465,7 @@ def test_a_row_with_zeros_predicts_the_same_bit_for_bit_in_any_company(dtype, n_
     np.testing.assert_array_equal(predict(feature_map, v, intercept, np.asfortranarray(X)), together)
 
 
+@pytest.mark.slow
 @quick
 @given(
     dtypes, st.sampled_from([np.int32, np.int64]), st.integers(1, 30), st.integers(1, 20), st.integers(0, 60),

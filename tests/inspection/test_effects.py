@@ -38,6 +38,7 @@ def test_a_sample_is_spread_over_all_rows_and_small_tables_are_kept_whole():
     np.testing.assert_array_equal(sample_rows(X.tolist(), 5), sample_rows(X, 5))
 
 
+@pytest.mark.slow
 def test_the_response_of_a_classifier_is_a_probability_or_a_decision(fitted):
     X = pd.DataFrame(fitted[1], columns=["a", "b", "c"])
     y = np.digitize(X["a"], [-0.3, 0.3])

@@ -292,6 +292,7 @@ def test_residuals_are_observed_minus_predicted(shared, table):
     np.testing.assert_allclose(np.sum(display.density * np.diff(display.edges)), 1)
 
 
+@pytest.mark.slow
 def test_one_output_of_many_is_shown(table):
     X = table[0].to_numpy()
     both = np.column_stack([X[:, 0], X[:, 1] ** 2])
@@ -405,6 +406,7 @@ def drawn():
     return {name: (render(figure), thumbnail(figure)) for name, figure in figures.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_picture_looks_as_it_did(drawn, name):
     """Against a thumbnail in the repository; RFLAF_WRITE_BASELINES=1 writes it anew: look at it before a commit."""

@@ -177,6 +177,7 @@ def test_a_linear_target_is_won_by_the_linear_model_and_the_verdict_says_so(tabl
     assert re.search(r"higher than the best baseline, linear regression", said)
 
 
+@pytest.mark.slow
 def test_a_multi_output_regression_and_a_margin_classifier_and_a_bare_model_are_reported(table, plan):
     X = table[0].to_numpy()
     both = np.column_stack([X[:, 0], X[:, 1] ** 2])
@@ -216,6 +217,7 @@ def test_few_rows_are_reported_without_a_plan(table):
     assert "Only 15 rows" in page
 
 
+@pytest.mark.slow
 def test_sparse_rows_two_classes_training_rows_and_a_plan_of_its_own(table):
     X, y = sp.csr_array(table[0].to_numpy()[:120]), table[1][:120] > 0
     model = RFLAFClassifier(4, random_state=0, **PAPER).fit(X, y)

@@ -518,6 +518,7 @@ def test_rows_taken_out_again_and_judged_by_their_sums(intercept):
     assert error == pytest.approx(np.mean(np.sum(off**2, axis=1)), rel=1e-10)
 
 
+@pytest.mark.slow
 @given(size=st.integers(1, 40), bottom=st.floats(0, 40))
 def test_a_walk_downhill_ends_at_the_lowest_of_a_valley(size, bottom):
     valley = np.abs(np.arange(size) - bottom) - 10.0  # errors may be below zero

@@ -89,15 +89,15 @@ REGRESSORS = {
 }
 
 
-def regressor(name="shared", **others):
+def named_regressor(name="shared", **others):
     return limited(RFLAFRegressor, 10, **{"random_state": 0, **REGRESSORS[name], **others})
 
 
 @pytest.fixture(scope="module")
 def in_memory(rows):
     X, y, labels, weight = rows
-    models = {name: regressor(name).fit(X, y) for name in REGRESSORS}
-    models["weighted"] = regressor().fit(X, y, weight)
+    models = {name: named_regressor(name).fit(X, y) for name in REGRESSORS}
+    models["weighted"] = named_regressor().fit(X, y, weight)
     models["classifier"] = RFLAFClassifier(10, random_state=0, alpha=1e-4, **PAPER).fit(X, labels)
     return models
 
@@ -110,13 +110,13 @@ def in_memory(rows):
 @pytest.mark.parametrize("name", list(REGRESSORS))
 def test_any_partition_gives_the_model_of_the_rows_in_memory(name, n_parts, rows, in_memory, here):
     X, y, _, _ = rows
-    model = regressor(name).fit(cut(X, n_parts), cut(y, n_parts))
+    model = named_regressor(name).fit(cut(X, n_parts), cut(y, n_parts))
     assert_allclose(model.predict(X), in_memory[name].predict(X), rtol=0, atol=1e-6)
 
 
 def test_weights_are_partitioned_too(rows, in_memory, here):
     X, y, _, weight = rows
-    model = regressor().fit(cut(X, 7), cut(y, 7), cut(weight, 7))
+    model = named_regressor().fit(cut(X, 7), cut(y, 7), cut(weight, 7))
     assert_allclose(model.predict(X), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
 
 
@@ -137,6 +137,7 @@ def test_the_ridge_that_is_chosen_does_not_depend_on_the_partition(rows, here):
     assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_refined_model_is_trained_on_the_rows_that_are_streamed_here(rows, here):
     X, y, _, _ = rows
     settings = {"curves": True, "alpha": 1e-4, "random_state": 0}
@@ -157,8 +158,8 @@ def test_features_are_learned_from_partitions(rows, here):
 def test_several_targets_are_fitted_at_once(rows, here):
     X, y, _, _ = rows
     both = np.column_stack([y, -2 * y])
-    one = regressor().fit(X, both)
-    other = regressor().fit(cut(X, 7), cut(both, 7, columns=1))
+    one = named_regressor().fit(X, both)
+    other = named_regressor().fit(cut(X, 7), cut(both, 7, columns=1))
     lazy = other.predict(cut(X, 7))
     assert lazy.shape == (N, 2)
     assert_allclose(lazy, one.predict(X), rtol=0, atol=1e-8)
@@ -168,7 +169,7 @@ def test_several_targets_are_fitted_at_once(rows, here):
 def test_frames_are_fitted_with_the_names_of_their_columns(rows, in_memory, here):
     X, y, _, weight = rows
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=weight), npartitions=7)
-    model = regressor().fit(table[["a", "b", "c"]], table["y"], table["w"])
+    model = named_regressor().fit(table[["a", "b", "c"]], table["y"], table["w"])
     assert_array_equal(model.feature_names_in_, ["a", "b", "c"])
     lazy = model.predict(table[["a", "b", "c"]])
     assert isinstance(lazy, da.Array)
@@ -188,11 +189,11 @@ def test_labels_in_a_frame_may_be_texts(rows, in_memory, here):
 def test_whole_numbers_and_single_precision_are_taken(rows, here):
     X, y, _, _ = rows
     whole = np.round(3 * X).astype(int)
-    one, other = regressor().fit(whole, y), regressor().fit(cut(whole, 3), cut(y, 3))
+    one, other = named_regressor().fit(whole, y), named_regressor().fit(cut(whole, 3), cut(y, 3))
     assert_allclose(other.predict(whole), one.predict(whole), rtol=0, atol=1e-8)
-    single = regressor().fit(cut(X.astype(np.float32), 3), cut(y, 3))
+    single = named_regressor().fit(cut(X.astype(np.float32), 3), cut(y, 3))
     assert single.predict(cut(X.astype(np.float32), 3)).dtype == np.float32
-    assert_allclose(single.predict(X), regressor().fit(X.astype(np.float32), y).predict(X), atol=1e-2)
+    assert_allclose(single.predict(X), named_regressor().fit(X.astype(np.float32), y).predict(X), atol=1e-2)
 
 
 def test_counts_that_are_all_zero_are_refused_as_in_memory(rows, here):
@@ -200,7 +201,7 @@ def test_counts_that_are_all_zero_are_refused_as_in_memory(rows, here):
     messages = []
     for table, zeros in ((X, 0 * y), (cut(X, 7), cut(0 * y, 7))):
         with pytest.raises(InvalidParameterError, match="some counts must be above zero") as error:
-            regressor(loss="poisson").fit(table, zeros)
+            named_regressor(loss="poisson").fit(table, zeros)
         messages.append(str(error.value))
     assert messages[0] == messages[1]
 
@@ -215,13 +216,13 @@ def test_partitions_may_be_sparse(rows, here):
     thin = np.where(np.abs(X) < 1, 0, X)
     blocks = [dask.delayed(sp.csr_array)(part) for part in np.array_split(thin, 4)]
     lazy = da.concatenate([da.from_delayed(b, (300, 3), meta=sp.csr_array((0, 3))) for b in blocks])
-    model = regressor().fit(lazy, cut(y, 4))
-    assert_allclose(model.predict(thin), regressor().fit(sp.csr_array(thin), y).predict(thin), rtol=0, atol=1e-8)
+    model = named_regressor().fit(lazy, cut(y, 4))
+    assert_allclose(model.predict(thin), named_regressor().fit(sp.csr_array(thin), y).predict(thin), rtol=0, atol=1e-8)
 
 
 def test_chunks_of_partitions_are_learned(rows, here):
     X, y, _, _ = rows
-    one, other = (regressor().fit(X[:500], y[:500]) for _ in range(2))
+    one, other = (named_regressor().fit(X[:500], y[:500]) for _ in range(2))
     one.partial_fit(X[500:], y[500:])
     other.partial_fit(cut(X[500:], 3), cut(y[500:], 3))
     assert_allclose(other.predict(X), one.predict(X), rtol=1e-10)
@@ -230,7 +231,7 @@ def test_chunks_of_partitions_are_learned(rows, here):
 @pytest.mark.parametrize("name", ["shared", "huber"])
 def test_rows_of_partitions_fade_in_their_order(name, rows, here):
     X, y, _, weight = rows
-    one, other = (regressor(name, alpha=1e-3) for _ in range(2))
+    one, other = (named_regressor(name, alpha=1e-3) for _ in range(2))
     for part in (slice(0, 500), slice(500, N)):
         one.partial_fit(X[part], y[part], weight[part], half_life=300)
         other.partial_fit(cut(X[part], 3), cut(y[part], 3), cut(weight[part], 3), half_life=300)
@@ -254,7 +255,7 @@ def test_chunks_of_labels_are_learned(rows, here):
 def test_passes_are_shown_and_recorded(rows, in_memory, here, tmp_path, capsys):
     X, y, _, _ = rows
     journal = tmp_path / "passes"
-    model = regressor(verbose=True, memory=10**8, checkpoint=journal).fit(cut(X, 4), cut(y, 4))
+    model = named_regressor(verbose=True, memory=10**8, checkpoint=journal).fit(cut(X, 4), cut(y, 4))
     assert "line 6" in capsys.readouterr().err
     assert not journal.exists()
     assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
@@ -265,7 +266,7 @@ def test_processes_of_their_own_will_do(rows, in_memory):
     X, y, _, _ = rows
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool, dask.config.set(scheduler="processes", pool=pool):
-        model = regressor().fit(cut(X, 3), cut(y, 3))
+        model = named_regressor().fit(cut(X, 3), cut(y, 3))
     assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
 
 
@@ -386,11 +387,11 @@ def test_a_partition_without_rows_has_no_answers(rows, in_memory, here):
     X, y, _, _ = rows
     gaps = da.concatenate([cut(X[:500], 2), da.zeros((0, 3)), cut(X[500:], 3)])
     targets = da.concatenate([cut(y[:500], 2), da.zeros(0), cut(y[500:], 3)])
-    model = regressor().fit(gaps, targets)
+    model = named_regressor().fit(gaps, targets)
     assert_allclose(model.predict(gaps).compute(), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=6, sort=False)
     some = table[table["a"] > 1.9]
-    fitted = regressor().fit(some[["a", "b", "c"]], some["y"])
+    fitted = named_regressor().fit(some[["a", "b", "c"]], some["y"])
     assert fitted.predict(some[["a", "b", "c"]]).compute().shape == ((X[:, 0] > 1.9).sum(),)
 
 
@@ -399,7 +400,7 @@ def test_rows_of_unknown_number_are_counted_first(rows, in_memory, here):
     table = dd.from_pandas(pd.DataFrame(X).assign(y=y), npartitions=4)
     unknown, targets = table[[0, 1, 2]].to_dask_array(), table["y"].to_dask_array()
     assert np.isnan(unknown.shape[0])
-    model = regressor().fit(unknown, targets)
+    model = named_regressor().fit(unknown, targets)
     assert_allclose(model.predict(X), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
     assert np.isnan(unknown.shape[0])
 
@@ -417,7 +418,7 @@ def refusal(model, *given) -> str:
 
 def test_collections_that_cannot_be_matched_are_refused(rows, here):
     X, y, _, _ = rows
-    model = regressor()
+    model = named_regressor()
     assert "y must be a Dask collection where X is one" in refusal(model, cut(X, 3), y)
     assert "same number of rows" in refusal(model, cut(X, 3), cut(y[:-1], 3))
     assert "two dimensions" in refusal(model, cut(y, 3), cut(y, 3))
@@ -435,28 +436,28 @@ def test_collections_that_cannot_be_matched_are_refused(rows, here):
 def test_numbers_that_are_none_are_refused_with_their_partition(odd, rows, here):
     X, y, _, weight = (values.copy() for values in rows)
     X[900, 1] = odd
-    assert "finite number: partition 2, column 1" in refusal(regressor(), cut(X, 3), cut(y, 3))
+    assert "finite number: partition 2, column 1" in refusal(named_regressor(), cut(X, 3), cut(y, 3))
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=3)
-    assert "partition 2, column 'b'" in refusal(regressor(), table[["a", "b", "c"]], table["y"])
+    assert "partition 2, column 'b'" in refusal(named_regressor(), table[["a", "b", "c"]], table["y"])
     y[300] = odd
-    assert "partition 0, column 'y'" in refusal(regressor(), cut(rows[0], 3), cut(y, 3))
+    assert "partition 0, column 'y'" in refusal(named_regressor(), cut(rows[0], 3), cut(y, 3))
     weight[500] = odd
     assert "sample_weight must be finite numbers, at least zero: partition 1" in refusal(
-        regressor(), cut(rows[0], 3), cut(rows[1], 3), cut(weight, 3)
+        named_regressor(), cut(rows[0], 3), cut(rows[1], 3), cut(weight, 3)
     )
 
 
 def test_targets_and_weights_that_cannot_be_used_are_refused(rows, here):
     X, y, labels, weight = rows
-    assert "positive entry" in refusal(regressor(), cut(X, 3), cut(y, 3), cut(0 * weight, 3))
-    assert "counts must not be negative" in refusal(regressor(loss="poisson"), cut(X, 3), cut(y - 6, 3))
+    assert "positive entry" in refusal(named_regressor(), cut(X, 3), cut(y, 3), cut(0 * weight, 3))
+    assert "counts must not be negative" in refusal(named_regressor(loss="poisson"), cut(X, 3), cut(y - 6, 3))
     classifier = RFLAFClassifier(5, **PAPER)
     assert "at least two classes" in refusal(classifier, cut(X, 3), cut(labels[:1].repeat(N), 3))
     assert "one label a row" in refusal(classifier, cut(X, 3), cut(X[:, :2], 3))
     assert "continuous" in refusal(classifier, cut(X, 3), cut(y, 3))
-    assert "at least 2 rows" in refusal(regressor(), da.zeros((0, 3)), da.zeros(0))
+    assert "at least 2 rows" in refusal(named_regressor(), da.zeros((0, 3)), da.zeros(0))
     with pytest.raises(ValueError, match="expecting 3 features"):
-        regressor().fit(X, y).predict(cut(X[:, :2], 3))
+        named_regressor().fit(X, y).predict(cut(X[:, :2], 3))
 
 
 # A cluster of processes
@@ -466,14 +467,14 @@ def test_targets_and_weights_that_cannot_be_used_are_refused(rows, here):
 def test_workers_sum_where_the_rows_live(rows, in_memory, client):
     X, y, labels, _ = rows
     lazy, targets = (cut(values, 7).persist() for values in (X, y))
-    model = regressor().fit(lazy, targets)
+    model = named_regressor().fit(lazy, targets)
     assert_allclose(model.predict(lazy).compute(), in_memory["shared"].predict(X), rtol=0, atol=1e-8)
     settings = {**PAPER, "random_state": 0, "alpha": 1e-4}
     classes = RFLAFClassifier(6, **settings).fit(lazy, cut(labels == "low", 7).persist())
     one = RFLAFClassifier(6, **settings).fit(X, labels == "low")
     assert_allclose(classes.predict_proba(lazy).compute(), one.predict_proba(X), rtol=0, atol=1e-6)
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y), npartitions=5).persist()
-    framed = regressor("per component").fit(table[["a", "b", "c"]], table["y"])
+    framed = named_regressor("per component").fit(table[["a", "b", "c"]], table["y"])
     assert_allclose(framed.predict(table[["a", "b", "c"]]), in_memory["per component"].predict(X), atol=1e-6)
 
 
@@ -485,7 +486,7 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
 
     def fitted(name, **others):
         before = len(readers)
-        model = regressor(name, **others).fit(tmp_path / "rows.parquet", "y", "w")
+        model = named_regressor(name, **others).fit(tmp_path / "rows.parquet", "y", "w")
         assert len(readers) > before
         return model.predict(table[["a", "b", "c"]])
 
@@ -494,7 +495,7 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
         patch.setattr(Cluster, "compute", lambda *given: readers.append(1) or compute(*given))
         patch.setattr("rflaf.rows.files.parquet_rows._PART_ROWS", 300)
         assert_allclose(fitted("shared"), in_memory["weighted"].predict(X), rtol=0, atol=1e-8)
-        fading, expected = (regressor().fit(X, y, weight) for _ in range(2))
+        fading, expected = (named_regressor().fit(X, y, weight) for _ in range(2))
         fading.partial_fit(tmp_path / "rows.parquet", "y", "w", half_life=300)
         expected.partial_fit(X, y, weight, half_life=300)
         assert_allclose(fading.predict(X), expected.predict(X), rtol=0, atol=1e-8)
@@ -502,7 +503,7 @@ def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
         with pytest.warns(ConvergenceWarning):
             streamed = fitted("huber", **few)
     with pytest.warns(ConvergenceWarning):
-        here = regressor("huber", **few).fit(X, y, weight)
+        here = named_regressor("huber", **few).fit(X, y, weight)
     assert_allclose(streamed, here.predict(X), rtol=0, atol=1e-6)
 
 
@@ -515,11 +516,13 @@ def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
         return part
 
     with dask.config.set(scheduler="sync"):
-        undisturbed = regressor().fit(cut(X, 10), cut(y, 10))
+        undisturbed = named_regressor().fit(cut(X, 10), cut(y, 10))
     pid = next(iter(client.run(os.getpid).values()))
-    killed = threading.Timer(0.2, os.kill, (pid, signal.SIGKILL))
+    killed = threading.Timer(
+        0.2, os.kill, (pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+    )  # Windows has one way to end
     killed.start()
-    model = regressor().fit(cut(X, 10).map_blocks(slowly, meta=np.empty((0, 0))), cut(y, 10).persist())
+    model = named_regressor().fit(cut(X, 10).map_blocks(slowly, meta=np.empty((0, 0))), cut(y, 10).persist())
     killed.join()
     assert pid not in client.run(os.getpid).values()
     assert_array_equal(model.coef_, undisturbed.coef_)
@@ -529,7 +532,7 @@ def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
 @pytest.mark.parametrize("lost", ["client", "scheduler"])
 def test_a_cluster_that_is_lost_is_told_and_leaves_the_estimator_as_it_was(lost, rows):
     X, y, _, _ = rows
-    model = regressor().fit(X[:300], y[:300])
+    model = named_regressor().fit(X[:300], y[:300])
     before, state = model.predict(X), pickle.dumps(model)
 
     def slowly(part):
@@ -559,4 +562,4 @@ def test_what_goes_wrong_in_a_worker_is_told_as_it_is(rows, client):
 
     lazy = cut(rows[0], 3).map_blocks(missing, meta=np.empty((0, 0)))
     with pytest.raises(FileNotFoundError, match=r"rows\.bin"):
-        regressor().fit(lazy, cut(rows[1], 3))
+        named_regressor().fit(lazy, cut(rows[1], 3))

@@ -376,6 +376,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.realdata
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_published_files_have_the_shapes_of_the_paper(name):

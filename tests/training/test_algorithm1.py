@@ -326,6 +326,7 @@ def test_the_number_of_threads_does_not_change_a_bit_of_a_refined_model(n_rows):
     assert_same_bits(fit(X, y, spec, n_workers=3), fit(X, y, spec, n_workers=1))
 
 
+@pytest.mark.slow
 @each_model
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not(spec):
     X, y = sine_rows()

@@ -828,6 +828,7 @@ def test_the_ridge_is_one_of_the_grid(loss):
     assert choose_ridge(risk_of(Z, y, loss), source_of(Z, y), given, base_of(loss, y), 100).ridge in given
 
 
+@pytest.mark.slow
 @each([Squared(), Logistic(), Softmax(), Poisson(), SquaredHinge()])
 def test_noise_wants_a_stiff_model_and_a_clean_signal_a_loose_one(loss):
     Z = np.random.default_rng(1).standard_normal((200, 12))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from data import sine_rows_in_unlike_units
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from settings import CONVEX
+from settings import CONVEX, convex_regressor
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -32,10 +32,6 @@ each_sampling = pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMP
 each_intercept = pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "origin"])
 each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-def regressor(n_components: int = 8, **others) -> RFLAFRegressor:
-    return RFLAFRegressor(n_components, **{**CONVEX, "random_state": 0, **others})
 
 
 def penalty(basis: Basis) -> np.ndarray:
@@ -109,7 +105,7 @@ def test_expanded_features_are_the_basis_in_the_smoothing_coordinates(dtype, bas
 def test_the_fit_is_the_ridge_on_the_explicit_design(sampling, intercept, weighted, alpha):
     X, y = sine_rows_in_unlike_units()
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
-    model = regressor(alpha=alpha, fit_intercept=intercept, **sampling).fit(X, y[:, 0], sample_weight=weight)
+    model = convex_regressor(alpha=alpha, fit_intercept=intercept, **sampling).fit(X, y[:, 0], sample_weight=weight)
     C, b = explicit_ridge(model, X, y[:, 0], weight)
     fitted = np.einsum("rmi,mi->r", explicit_design(model, X), C) + b
     np.testing.assert_allclose(model.predict(X), fitted, rtol=0, atol=1e-8)
@@ -119,7 +115,7 @@ def test_the_fit_is_the_ridge_on_the_explicit_design(sampling, intercept, weight
 
 def test_leverage_sampling_counts_every_draw_in_the_penalty():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(50, alpha=1e-3, sampling=LeverageSampling(50)).fit(X, y[:, 0])
+    model = convex_regressor(50, alpha=1e-3, sampling=LeverageSampling(50)).fit(X, y[:, 0])
     assert model.n_components_ < model.model_.directions.n_draws == 50
     assert np.ptp(model.importance_) > 0.1
     C, _ = explicit_ridge(model, X, y[:, 0])
@@ -129,7 +125,7 @@ def test_leverage_sampling_counts_every_draw_in_the_penalty():
 @each_intercept
 def test_the_penalised_normal_equations_hold(intercept):
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e-3, fit_intercept=intercept).fit(X, y[:, 0])
+    model = convex_regressor(alpha=1e-3, fit_intercept=intercept).fit(X, y[:, 0])
     residual = y[:, 0] - model.predict(X)
     pull = np.einsum("rmi,r->mi", explicit_design(model, X), residual) / len(y)
     np.testing.assert_allclose(pull, 1e-3 * 8 * coefficients(model) @ penalty(model.activation_.basis), atol=1e-9)
@@ -139,7 +135,7 @@ def test_the_penalised_normal_equations_hold(intercept):
 
 def test_a_radial_basis_is_fitted_as_well():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e-3, basis=RBFBasis(8)).fit(X, y[:, 0])
+    model = convex_regressor(alpha=1e-3, basis=RBFBasis(8)).fit(X, y[:, 0])
     C, b = explicit_ridge(model, X, y[:, 0])
     fitted = np.einsum("rmi,mi->r", explicit_design(model, X), C) + b
     np.testing.assert_allclose(model.predict(X), fitted, rtol=0, atol=1e-5)
@@ -147,7 +143,7 @@ def test_a_radial_basis_is_fitted_as_well():
 
 def test_every_activation_has_a_penalty_of_one_and_the_objective_is_that_of_the_fit():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e-2).fit(X, y[:, 0])
+    model = convex_regressor(alpha=1e-2).fit(X, y[:, 0])
     P = penalty(model.activation_.basis)
     a = model.activation_.coefficients
     np.testing.assert_allclose(np.einsum("mi,ij,mj->m", a, P, a), 1, rtol=1e-10)
@@ -159,8 +155,8 @@ def test_whole_weights_equal_repeated_rows():
     X, y = sine_rows_in_unlike_units(200)
     copies = np.random.default_rng(1).integers(1, 4, 200)
     fixed = {"alpha": 1e-3, "bandwidth": 1.5}
-    weighted = regressor(**fixed).fit(X, y[:, 0], sample_weight=copies)
-    repeated = regressor(**fixed).fit(np.repeat(X, copies, axis=0), np.repeat(y[:, 0], copies))
+    weighted = convex_regressor(**fixed).fit(X, y[:, 0], sample_weight=copies)
+    repeated = convex_regressor(**fixed).fit(np.repeat(X, copies, axis=0), np.repeat(y[:, 0], copies))
     np.testing.assert_allclose(weighted.predict(X), repeated.predict(X), rtol=0, atol=1e-8)
 
 
@@ -168,7 +164,7 @@ def test_whole_weights_equal_repeated_rows():
 @given(st.integers(1, 6), st.integers(4, 12), st.floats(-5, 1), st.integers(0, 1000))
 def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exponent, seed):
     X, y = sine_rows_in_unlike_units(60, seed=seed)
-    model = regressor(n_components, basis=BSplineBasis(n_basis), alpha=10.0**exponent).fit(X, y[:, 0])
+    model = convex_regressor(n_components, basis=BSplineBasis(n_basis), alpha=10.0**exponent).fit(X, y[:, 0])
     B, C, P = explicit_design(model, X), coefficients(model), penalty(model.activation_.basis)
 
     def objective(C):
@@ -185,16 +181,16 @@ def test_no_other_coefficients_have_a_lower_objective(n_components, n_basis, exp
 
 def test_the_largest_penalties_leave_the_mean():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e12).fit(X, y[:, 0])
+    model = convex_regressor(alpha=1e12).fit(X, y[:, 0])
     np.testing.assert_allclose(model.predict(X), y.mean(), rtol=0, atol=1e-9)
-    origin = regressor(alpha=1e12, fit_intercept=False).fit(X, y[:, 0])
+    origin = convex_regressor(alpha=1e12, fit_intercept=False).fit(X, y[:, 0])
     np.testing.assert_allclose(origin.predict(X), 0, atol=1e-9)
 
 
 def test_under_a_large_penalty_the_activations_are_the_smoothed_pull_of_the_target():
     """The limit c_m = P^-1 B_m' (y - mean) / ridge, up to its scale."""
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e9).fit(X, y[:, 0])
+    model = convex_regressor(alpha=1e9).fit(X, y[:, 0])
     pull = np.einsum("rmi,r->mi", explicit_design(model, X), y[:, 0] - y.mean()) / len(y)
     limit = np.linalg.solve(penalty(model.activation_.basis), pull.T).T / (1e9 * 8)
     np.testing.assert_allclose(coefficients(model), limit, rtol=0, atol=1e-7 * np.abs(limit).max())
@@ -202,7 +198,7 @@ def test_under_a_large_penalty_the_activations_are_the_smoothed_pull_of_the_targ
 
 def test_a_larger_alpha_gives_straighter_activations_and_a_larger_error():
     X, y = sine_rows_in_unlike_units()
-    models = [regressor(alpha=alpha).fit(X, y[:, 0]) for alpha in np.logspace(-6, 2, 9)]
+    models = [convex_regressor(alpha=alpha).fit(X, y[:, 0]) for alpha in np.logspace(-6, 2, 9)]
     size = [np.sum(model.coef_**2) for model in models]
     bend = [np.sum(np.diff(coefficients(model), 2, axis=1) ** 2) for model in models]
     error = [np.mean((model.predict(X) - y[:, 0]) ** 2) for model in models]
@@ -214,7 +210,7 @@ def test_a_larger_alpha_gives_straighter_activations_and_a_larger_error():
 def test_a_straight_target_is_fitted_by_nearly_straight_activations():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (400, 1))
-    model = regressor(1, alpha=1e-5, bandwidth=0.5).fit(X, 3 * X[:, 0] + 1)
+    model = convex_regressor(1, alpha=1e-5, bandwidth=0.5).fit(X, 3 * X[:, 0] + 1)
     np.testing.assert_allclose(model.predict(X), 3 * X[:, 0] + 1, atol=0.02)
 
 
@@ -234,7 +230,7 @@ def test_a_known_sum_of_different_activations_is_recovered():
             return np.zeros(W.shape[1])
 
     y = np.sin(3 * X[:, 0]) + np.abs(X[:, 1])
-    model = regressor(2, density=Axes(), basis=BSplineBasis(24)).fit(X, y)
+    model = convex_regressor(2, density=Axes(), basis=BSplineBasis(24)).fit(X, y)
     assert model.score(X, y) > 0.999
     np.testing.assert_allclose(model.predict(X[:500]), y[:500], atol=0.06)
 
@@ -248,7 +244,7 @@ def test_a_known_sum_of_different_activations_is_recovered():
 def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(sampling, intercept, weighted):
     X, Y = sine_rows_in_unlike_units(n_outputs=3)
     weight = np.random.default_rng(1).exponential(size=len(Y)) if weighted else None
-    model = regressor(alpha=1e-3, fit_intercept=intercept, **sampling).fit(X, Y, sample_weight=weight)
+    model = convex_regressor(alpha=1e-3, fit_intercept=intercept, **sampling).fit(X, Y, sample_weight=weight)
     total = len(Y) if weight is None else weight.sum()
     ridge = Ridge(1e-3 * model.model_.directions.n_draws * total, fit_intercept=intercept)
     ridge.fit(model.model_.features(X), Y, sample_weight=weight)
@@ -258,9 +254,9 @@ def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(sam
 
 def test_the_activations_of_several_outputs_are_the_leading_singular_vectors_of_their_own():
     X, Y = sine_rows_in_unlike_units(n_outputs=3)
-    model = regressor(alpha=1e-3).fit(X, Y)
+    model = convex_regressor(alpha=1e-3).fit(X, Y)
     T, scale = inverse_root(penalty(model.activation_.basis)), Y.std(axis=0)
-    alone = [coefficients(regressor(alpha=1e-3).fit(X, Y[:, o])) / scale[o] for o in range(3)]
+    alone = [coefficients(convex_regressor(alpha=1e-3).fit(X, Y[:, o])) / scale[o] for o in range(3)]
     theta = np.linalg.solve(T, np.stack(alone, axis=-1))
     leading = np.linalg.svd(theta)[0][:, :, 0] @ T
     a = model.activation_.coefficients
@@ -273,8 +269,8 @@ def test_the_activations_of_several_outputs_are_the_leading_singular_vectors_of_
 def test_one_output_and_a_copy_of_it_have_the_activations_of_one(sampling, copy):
     X, y = sine_rows_in_unlike_units()
     factor, offset = copy
-    one = regressor(alpha=1e-3, **sampling).fit(X, y[:, 0])
-    both = regressor(alpha=1e-3, **sampling).fit(X, np.hstack([y, factor * y + offset]))
+    one = convex_regressor(alpha=1e-3, **sampling).fit(X, y[:, 0])
+    both = convex_regressor(alpha=1e-3, **sampling).fit(X, np.hstack([y, factor * y + offset]))
     expected = one.predict(X)
     size = max(1, abs(factor))
     if "sampling" not in sampling:  # the pool's shared activation is found by a search, which may end elsewhere
@@ -288,7 +284,7 @@ def test_one_output_and_a_copy_of_it_have_the_activations_of_one(sampling, copy)
 
 def test_one_column_of_targets_is_one_output():
     X, y = sine_rows_in_unlike_units()
-    flat, column = regressor().fit(X, y[:, 0]), regressor().fit(X, y)
+    flat, column = convex_regressor().fit(X, y[:, 0]), convex_regressor().fit(X, y)
     np.testing.assert_array_equal(column.predict(X)[:, 0], flat.predict(X))
     assert column.coef_.shape == (1, 8)
 
@@ -296,6 +292,7 @@ def test_one_column_of_targets_is_one_output():
 # The estimators
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         RFLAFRegressor(20, **CONVEX),
@@ -310,7 +307,7 @@ def test_every_check_of_scikit_learn_passes(estimator, check):
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_any_number_of_threads_gives_the_same_model_bit_for_bit(sampling, n_outputs):
     X, y = sine_rows_in_unlike_units(5000, n_outputs)
-    one, two = (regressor(n_jobs=n_jobs, **sampling).fit(X, y) for n_jobs in (1, 2))
+    one, two = (convex_regressor(n_jobs=n_jobs, **sampling).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.directions_, two.directions_)
     np.testing.assert_array_equal(one.activation_.coefficients, two.activation_.coefficients)
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -323,7 +320,7 @@ def test_sparse_rows_give_the_model_of_dense_rows(sampling, n_outputs):
     X, y = sine_rows_in_unlike_units(n_outputs=n_outputs)
     X = (X - X.mean(axis=0)) * (np.random.default_rng(1).random(X.shape) < 0.7)
     y = y / np.abs(y).max(axis=0)
-    dense, sparse = (regressor(alpha=1e-3, **sampling).fit(rows, y) for rows in (X, sp.csr_array(X)))
+    dense, sparse = (convex_regressor(alpha=1e-3, **sampling).fit(rows, y) for rows in (X, sp.csr_array(X)))
     np.testing.assert_allclose(dense.predict(X), sparse.predict(sp.csr_array(X)), rtol=0, atol=1e-8)
     np.testing.assert_allclose(dense.transform(X), dense.transform(sp.csr_array(X)), rtol=0, atol=1e-8)
 
@@ -332,7 +329,7 @@ def test_sparse_rows_give_the_model_of_dense_rows(sampling, n_outputs):
 @each_sampling
 def test_answers_have_the_precision_of_the_rows(sampling, dtype):
     X, y = sine_rows_in_unlike_units()
-    model = regressor(alpha=1e-3, **sampling).fit(X.astype(dtype), y[:, 0].astype(dtype))
+    model = convex_regressor(alpha=1e-3, **sampling).fit(X.astype(dtype), y[:, 0].astype(dtype))
     assert model.predict(X.astype(dtype)).dtype == dtype
     assert model.transform(X.astype(dtype)).dtype == dtype
     np.testing.assert_allclose(model.predict(X.astype(np.float32)), model.predict(X), atol=1e-3)
@@ -340,8 +337,8 @@ def test_answers_have_the_precision_of_the_rows(sampling, dtype):
 
 def test_single_precision_gives_the_fit_of_double_precision():
     X, y = sine_rows_in_unlike_units(2000)
-    double = regressor(alpha=1e-4).fit(X, y[:, 0])
-    single = regressor(alpha=1e-4).fit(X.astype(np.float32), y[:, 0])
+    double = convex_regressor(alpha=1e-4).fit(X, y[:, 0])
+    single = convex_regressor(alpha=1e-4).fit(X.astype(np.float32), y[:, 0])
     np.testing.assert_allclose(single.predict(X), double.predict(X), atol=1e-3)
 
 
@@ -349,7 +346,7 @@ def test_single_precision_gives_the_fit_of_double_precision():
 @pytest.mark.parametrize("basis", ["bspline", "rbf"])
 def test_predictions_are_bounded_far_from_the_data(sampling, basis):
     X, y = sine_rows_in_unlike_units()
-    model = regressor(basis=basis, **sampling).fit(X, y[:, 0])
+    model = convex_regressor(basis=basis, **sampling).fit(X, y[:, 0])
     far = 1e9 * np.random.default_rng(0).choice([-1.0, 0.0, 1.0], (50, 3))
     size = np.abs(coefficients(model)).max(axis=1) @ model.importance_
     size *= 1 if basis == "bspline" else 3  # Gaussians of their spacing's width sum to 2.51
@@ -362,7 +359,7 @@ def test_predictions_are_bounded_far_from_the_data(sampling, basis):
 def test_features_times_weights_are_the_prediction(sampling, n_outputs):
     X, y = sine_rows_in_unlike_units(n_outputs=n_outputs)
     y = y[:, 0] if n_outputs == 1 else y
-    model = regressor(**sampling).fit(X, y)
+    model = convex_regressor(**sampling).fit(X, y)
     np.testing.assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=1e-9)
     features = RandomActivationFeatures(8, random_state=0, **CONVEX, **sampling).fit(X, y)
     np.testing.assert_array_equal(features.transform(X), model.transform(X))
@@ -371,7 +368,7 @@ def test_features_times_weights_are_the_prediction(sampling, n_outputs):
 @each_sampling
 def test_the_search_is_over_before_it_begins(sampling):
     X, y = sine_rows_in_unlike_units()
-    model = regressor(**sampling).fit(X, y[:, 0])
+    model = convex_regressor(**sampling).fit(X, y[:, 0])
     assert model.stop_reason_ is StopReason.CONVEX
     assert model.n_iter_ == len(model.objective_trace_) == 1
     assert model.activation_.coefficients.shape == (model.n_components_, 16)
@@ -382,7 +379,7 @@ def test_the_search_is_over_before_it_begins(sampling):
 
 def test_slopes_equal_finite_differences():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(n_components=8).fit(X, y[:, 0])
+    model = convex_regressor(n_components=8).fit(X, y[:, 0])
     gradient, h = model.model_.gradient(X)[:, 0], 1e-6
     for k, step in enumerate(h * np.eye(3)):
         np.testing.assert_allclose(
@@ -392,7 +389,7 @@ def test_slopes_equal_finite_differences():
 
 def test_one_component_has_one_activation():
     X, y = sine_rows_in_unlike_units()
-    model = regressor(1).fit(X, y[:, 0])
+    model = convex_regressor(1).fit(X, y[:, 0])
     assert model.activation_.coefficients.shape == (1, 16)
     assert np.isfinite(model.predict(X)).all()
 
@@ -400,7 +397,7 @@ def test_one_component_has_one_activation():
 @pytest.mark.parametrize("name", ["per_feature", "", None, True])
 def test_an_unknown_activation_is_refused(name):
     with pytest.raises(ValueError, match="activation must be 'per_component', 'shared' or a number of shapes"):
-        regressor(activation=name).fit(*sine_rows_in_unlike_units(10))
+        convex_regressor(activation=name).fit(*sine_rows_in_unlike_units(10))
 
 
 # Awkward data
@@ -409,15 +406,15 @@ def test_an_unknown_activation_is_refused(name):
 @each_sampling
 def test_constant_columns_predict_the_mean(sampling):
     y = np.arange(20.0)
-    model = regressor(**sampling).fit(np.full((20, 3), 4.2), y)
+    model = convex_regressor(**sampling).fit(np.full((20, 3), 4.2), y)
     np.testing.assert_allclose(model.predict(np.zeros((3, 3))), y.mean())
 
 
 @each_sampling
 def test_a_constant_target_is_predicted_everywhere(sampling):
     X, y = sine_rows_in_unlike_units()
-    np.testing.assert_allclose(regressor(**sampling).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
-    half = regressor(**sampling).fit(X, np.hstack([y, np.full_like(y, 7.0)]))
+    np.testing.assert_allclose(convex_regressor(**sampling).fit(X, np.full(len(X), 7.0)).predict(X), 7.0)
+    half = convex_regressor(**sampling).fit(X, np.hstack([y, np.full_like(y, 7.0)]))
     np.testing.assert_allclose(half.predict(X)[:, 1], 7.0)
     assert half.score(X, np.hstack([y, np.full_like(y, 7.0)])) > 0.5
 
@@ -425,13 +422,13 @@ def test_a_constant_target_is_predicted_everywhere(sampling):
 @each_sampling
 def test_more_components_than_rows_are_fitted(sampling):
     X, y = sine_rows_in_unlike_units(15)
-    model = regressor(50, **sampling).fit(X, y[:, 0])
+    model = convex_regressor(50, **sampling).fit(X, y[:, 0])
     assert np.abs(model.predict(X) - y.mean()).max() <= 2 * np.ptp(y)
 
 
 def test_without_a_penalty_more_coefficients_than_rows_go_through_the_rows():
     X, y = sine_rows_in_unlike_units(15)
-    model = regressor(50, alpha=0.0).fit(X, y[:, 0])
+    model = convex_regressor(50, alpha=0.0).fit(X, y[:, 0])
     np.testing.assert_allclose(model.predict(X), y[:, 0], atol=1e-4)
 
 
@@ -442,8 +439,8 @@ def test_a_column_that_is_seldom_not_constant_does_no_harm():
     X[:, 1] = 0.1
     X[7, 1] = 5.0
     y = np.sin(2 * X[:, 0])
-    assert regressor(20).fit(X, y).score(X, y) > 0.99
-    alone = regressor(5).fit(X[:, 1:], y)
+    assert convex_regressor(20).fit(X, y).score(X, y) > 0.99
+    alone = convex_regressor(5).fit(X[:, 1:], y)
     assert np.abs(alone.predict(X[:, 1:]) - y.mean()).max() <= 2
 
 

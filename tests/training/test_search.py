@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from settings import one_thread_regressor
 
 from rflaf import RFLAFRegressor
 from rflaf.errors import OutlierWarning, StopReason
@@ -172,6 +173,7 @@ def test_the_loss_is_the_weighted_mean_of_huber(n_rows, weighted, n_outputs, del
 # A trial
 
 
+@pytest.mark.slow
 @each_quick_recipe
 @pytest.mark.parametrize("n_outputs", [1, 2])
 def test_a_trial_is_the_same_for_any_number_of_threads(recipe, n_outputs):
@@ -518,10 +520,6 @@ def noisy_error_of(model: RFLAFRegressor) -> float:
     return float(np.mean((model.predict(X) - y) ** 2) / y.var())
 
 
-def regressor(n_components: int | str = 20, **others) -> RFLAFRegressor:
-    return RFLAFRegressor(n_components, **{"random_state": 0, "n_jobs": 1, **others})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
@@ -530,11 +528,11 @@ def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
     wild = y.copy()
     wild[shifted] += 20 * y.std()
     with pytest.warns(OutlierWarning, match=r"% of the targets .* pass loss=rflaf"):
-        robust = regressor(curves=curves).fit(X, wild)
+        robust = one_thread_regressor(curves=curves).fit(X, wild)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        clean = regressor(curves=curves).fit(X, y)
-        trusting = regressor(curves=curves, loss=Squared()).fit(X, wild)
+        clean = one_thread_regressor(curves=curves).fit(X, y)
+        trusting = one_thread_regressor(curves=curves, loss=Squared()).fit(X, wild)
     assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
     assert noisy_error_of(trusting) > 2 * noisy_error_of(robust)
 
@@ -544,7 +542,7 @@ def test_outliers_of_one_of_two_outputs_are_found():
     Y = np.stack([y, X[:, 2]], axis=1)
     Y[np.random.default_rng(1).choice(1000, 10, replace=False), 0] -= 20 * y.std()
     with pytest.warns(OutlierWarning):
-        model = regressor(curves=False).fit(X, Y)
+        model = one_thread_regressor(curves=False).fit(X, Y)
     answers = model.predict(TEST_X)
     assert np.mean((answers[:, 0] - target(TEST_X)) ** 2) < 0.1 * target(TEST_X).var()
     assert np.mean((answers[:, 1] - TEST_X[:, 2]) ** 2) < 0.1
@@ -555,14 +553,14 @@ def test_outliers_cost_a_shared_activation_little_too():
     wild = y.copy()
     wild[::100] += 20 * y.std()
     with pytest.warns(OutlierWarning):
-        robust = regressor(activation="shared", curves=False, random_state=1).fit(X, wild)
-    clean = regressor(activation="shared", curves=False, random_state=1).fit(X, y)
+        robust = one_thread_regressor(activation="shared", curves=False, random_state=1).fit(X, wild)
+    clean = one_thread_regressor(activation="shared", curves=False, random_state=1).fit(X, y)
     assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
 
 
 def test_columns_of_noise_get_little_importance():
     X, y = rows(1000, n_columns=12)
-    importance = regressor().fit(X, y).column_importance_
+    importance = one_thread_regressor().fit(X, y).column_importance_
     assert importance.sum() == pytest.approx(1)
     assert importance[2:].sum() < 0.15
     assert importance[:2].min() > 5 * importance[2:].max()
@@ -572,12 +570,13 @@ def test_columns_of_noise_get_little_importance():
 def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeypatch, error, reason):
     X, y = rows(300)
     monkeypatch.setattr(refined, "_rival_error", lambda *_: error)
-    model = regressor(curves=False).fit(X, y)
+    model = one_thread_regressor(curves=False).fit(X, y)
     assert model.stop_reason_ is reason
     assert [trial.error for trial in model.trials_] == sorted(trial.error for trial in model.trials_)
     assert model.trials_
 
 
+@pytest.mark.slow
 def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_both(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 5))
@@ -588,7 +587,7 @@ def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_bo
         with monkeypatch.context() as patch:
             if forced is not None:
                 patch.setattr(refined, "_rival_error", lambda *_, error=forced: error)
-            model = regressor().fit(X, y)
+            model = one_thread_regressor().fit(X, y)
         errors[name] = np.mean((model.predict(new) - new @ slopes) ** 2)
     assert errors["chosen"] < 1.25 * min(errors["given"], errors["refined"])
     assert errors["chosen"] < 0.1 * (slopes @ slopes)
@@ -597,7 +596,7 @@ def test_a_noisy_line_of_few_rows_is_fitted_about_as_well_as_by_the_better_of_bo
 @pytest.mark.parametrize("n_rows", [10, LEAST_REFINED_ROWS - 1])
 def test_too_few_rows_to_hold_some_out_have_functions_of_single_columns(n_rows):
     X, y = rows(n_rows)
-    model = regressor().fit(X, y)
+    model = one_thread_regressor().fit(X, y)
     assert model.stop_reason_ is StopReason.CONVEX
     assert model.trials_ == ()
     assert model.curves_ is None
@@ -606,28 +605,28 @@ def test_too_few_rows_to_hold_some_out_have_functions_of_single_columns(n_rows):
 
 def test_too_few_rows_of_many_columns_have_random_directions():
     X, y = rows(LEAST_REFINED_ROWS - 1, n_columns=11)
-    model = regressor().fit(X, y)
+    model = one_thread_regressor().fit(X, y)
     assert model.n_components_ == 20
     assert np.all(model.directions_ != 0)
 
 
 def test_rows_enough_are_held_out_and_those_of_weight_zero_do_not_count():
     X, y = rows(LEAST_REFINED_ROWS)
-    assert len(regressor().fit(X, y).trials_) > 3
+    assert len(one_thread_regressor().fit(X, y).trials_) > 3
     weight = np.ones(len(y))
     weight[0] = 0
-    assert regressor().fit(X, y, sample_weight=weight).trials_ == ()
+    assert one_thread_regressor().fit(X, y, sample_weight=weight).trials_ == ()
 
 
 def test_an_automatic_width_for_too_few_rows_is_that_of_the_table():
     X, _ = rows(LEAST_REFINED_ROWS - 1)
-    assert regressor("auto").fit(X, np.sin(3 * X[:, 0])).n_components_ == X.shape[1]
+    assert one_thread_regressor("auto").fit(X, np.sin(3 * X[:, 0])).n_components_ == X.shape[1]
 
 
 @pytest.mark.parametrize("tolerance", [0.01, 1.0])
 def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
     X, y = rows(800)
-    model = regressor("auto", curves=False, width_tolerance=tolerance, alpha=1e-4).fit(X, y)
+    model = one_thread_regressor("auto", curves=False, width_tolerance=tolerance, alpha=1e-4).fit(X, y)
     assert model.stop_reason_ is StopReason.TRAINED
     tried = {trial.width: trial.error for trial in model.trials_}
     assert {12, 25, 50, 100, 200} <= set(tried) <= {12, 25, 50, 100, 200, 400}
@@ -638,7 +637,7 @@ def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
 
 @pytest.mark.parametrize("curves", [True, False])
 def test_columns_bend_where_they_are_told_to(curves):
-    model = regressor(curves=curves).fit(*rows())
+    model = one_thread_regressor(curves=curves).fit(*rows())
     assert model.stop_reason_ is StopReason.TRAINED
     assert (model.curves_ is not None) == curves
     assert {bool(trial.recipe.nodes) for trial in model.trials_} == {curves}
@@ -646,7 +645,7 @@ def test_columns_bend_where_they_are_told_to(curves):
 
 
 def test_whether_columns_bend_is_chosen_where_it_is_not_told():
-    model = regressor().fit(*rows())
+    model = one_thread_regressor().fit(*rows())
     assert {bool(trial.recipe.nodes) for trial in model.trials_} == {True, False}
     assert (model.curves_ is not None) == bool(model.trials_[0].recipe.nodes)
     assert model.alpha_ == model.trials_[0].recipe.alpha
@@ -654,7 +653,7 @@ def test_whether_columns_bend_is_chosen_where_it_is_not_told():
 
 @pytest.mark.parametrize("curves", ["auto", False])
 def test_a_penalty_given_is_used(curves):
-    model = regressor(alpha=3e-4, curves=curves).fit(*rows())
+    model = one_thread_regressor(alpha=3e-4, curves=curves).fit(*rows())
     assert model.stop_reason_ is StopReason.TRAINED
     assert model.alpha_ == 3e-4
     assert {trial.recipe.alpha for trial in model.trials_} == {3e-4}
@@ -666,7 +665,7 @@ def test_a_seed_fixes_the_model_for_any_number_of_threads(n_outputs):
     X, y = rows(600)
     Y = y if n_outputs == 1 else np.stack([y, X[:, 2]], axis=1)
     one, two, other = (
-        regressor(n_jobs=n_jobs, random_state=seed).fit(X, Y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
+        one_thread_regressor(n_jobs=n_jobs, random_state=seed).fit(X, Y) for n_jobs, seed in ((1, 0), (2, 0), (1, 1))
     )
     np.testing.assert_array_equal(one.predict(TEST_X), two.predict(TEST_X))
     assert [trial.error for trial in one.trials_] == [trial.error for trial in two.trials_]
@@ -701,13 +700,14 @@ def test_little_memory_trains_on_several_chunks_and_still_learns(monkeypatch, cu
     assert np.mean((one - target(TEST_X)) ** 2) < 0.03 * target(TEST_X).var()
 
 
+@pytest.mark.slow
 def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
     X, y = rows(3500)
     weight = np.ones(3500)
     weight[:1000] = 0  # the first chunk and more
     y[:1000] = 1e6
-    memory = least_memory(regressor(16, curves=False)._spec(), TableSize(*X.shape, 1, 8))
-    model = regressor(16, curves=False, memory=memory).fit(X, y, sample_weight=weight)
+    memory = least_memory(one_thread_regressor(16, curves=False)._spec(), TableSize(*X.shape, 1, 8))
+    model = one_thread_regressor(16, curves=False, memory=memory).fit(X, y, sample_weight=weight)
     assert error_of(model) < 0.03
 
 
@@ -715,7 +715,7 @@ def test_chunks_in_which_no_row_has_a_weight_do_no_harm():
 @pytest.mark.parametrize("curves", [True, False])
 def test_single_and_double_precision_learn_alike(curves):
     X, y = rows()
-    double, single = (regressor(curves=curves).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32))
+    double, single = (one_thread_regressor(curves=curves).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32))
     assert double.predict(TEST_X).dtype == np.float64
     assert single.predict(TEST_X.astype(np.float32)).dtype == np.float32
     assert error_of(double) < 0.04
@@ -727,7 +727,7 @@ def test_single_and_double_precision_learn_alike(curves):
 def test_sparse_rows_learn_what_dense_rows_do(curves):
     X, y = rows()
     X[:, 2] *= np.random.default_rng(1).random(len(X)) < 0.3
-    dense, sparse = (regressor(curves=curves).fit(data, y) for data in (X, sp.csr_array(X)))
+    dense, sparse = (one_thread_regressor(curves=curves).fit(data, y) for data in (X, sp.csr_array(X)))
     np.testing.assert_allclose(sparse.predict(X), dense.predict(X), atol=0.1 * y.std())
     np.testing.assert_allclose(sparse.predict(sp.csr_array(X)), sparse.predict(X), atol=1e-9)
     assert sparse.score(X, y) > 0.95
@@ -739,9 +739,11 @@ def test_rows_of_weight_zero_are_as_good_as_absent():
     wrong = np.arange(800) % 4 == 0
     y[wrong] = 30 * np.random.default_rng(1).standard_normal(200)
     seeds_tried = range(3)
-    without = [error_of(regressor(random_state=seed).fit(X[~wrong], y[~wrong])) for seed in seeds_tried]
+    without = [error_of(one_thread_regressor(random_state=seed).fit(X[~wrong], y[~wrong])) for seed in seeds_tried]
     weight = np.where(wrong, 0.0, 2.0)
-    weighted = [error_of(regressor(random_state=seed).fit(X, y, sample_weight=weight)) for seed in seeds_tried]
+    weighted = [
+        error_of(one_thread_regressor(random_state=seed).fit(X, y, sample_weight=weight)) for seed in seeds_tried
+    ]
     assert np.mean(weighted) == pytest.approx(np.mean(without), rel=0.2)
     assert np.mean(without) < 0.04
 
@@ -752,8 +754,8 @@ def test_rows_of_weight_zero_take_no_place_in_the_sample_that_is_searched_on(mon
     X, y = rows(6000)
     weight = np.zeros(6000)
     weight[::20] = 1
-    without = regressor(curves=False).fit(X[::20], y[::20])
-    weighted = regressor(curves=False).fit(X, y, sample_weight=weight)
+    without = one_thread_regressor(curves=False).fit(X[::20], y[::20])
+    weighted = one_thread_regressor(curves=False).fit(X, y, sample_weight=weight)
     assert len(weighted.trials_[0].outputs) == len(without.trials_[0].outputs) == 5 * 45
 
 
@@ -764,7 +766,7 @@ def test_a_column_far_from_zero_does_no_harm(curves):
     far, new = X.copy(), TEST_X.copy()
     for part in (far, new):
         part[:, 0] = part[:, 0] * 1e3 + 1e12
-    model = regressor(curves=curves).fit(far, y)
+    model = one_thread_regressor(curves=curves).fit(far, y)
     assert np.mean((model.predict(new) - target(TEST_X)) ** 2) < 0.05 * target(TEST_X).var()
 
 
@@ -773,7 +775,7 @@ def test_a_column_far_from_zero_does_no_harm(curves):
 def test_constant_columns_have_no_influence(curves):
     X, y = rows()
     constants = np.tile([0.0, 1e12, 0.1], (len(X), 1))
-    model = regressor(curves=curves).fit(np.hstack([constants, X]), y)
+    model = one_thread_regressor(curves=curves).fit(np.hstack([constants, X]), y)
     np.testing.assert_array_equal(model.column_importance_[:3], 0)
     at = np.hstack([np.tile([5.0, -1e12, 3.0], (len(TEST_X), 1)), TEST_X])
     assert np.mean((model.predict(at) - target(TEST_X)) ** 2) < 0.05 * target(TEST_X).var()
@@ -782,14 +784,15 @@ def test_constant_columns_have_no_influence(curves):
 @pytest.mark.parametrize("curves", [True, False])
 def test_rows_that_are_all_alike_predict_the_mean(curves):
     y = rows()[1]
-    model = regressor(curves=curves).fit(np.full((700, 3), 4.2), y)
+    model = one_thread_regressor(curves=curves).fit(np.full((700, 3), 4.2), y)
     np.testing.assert_allclose(model.predict(np.zeros((2, 3))), y.mean(), rtol=1e-6, atol=1e-6 * y.std())
     assert np.isfinite(model.column_importance_).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_a_constant_target_is_predicted_everywhere_without_a_warning(curves):
-    model = regressor(curves=curves).fit(rows()[0], np.full(700, 7.0))
+    model = one_thread_regressor(curves=curves).fit(rows()[0], np.full(700, 7.0))
     np.testing.assert_allclose(model.predict(TEST_X), 7.0)
 
 
@@ -798,7 +801,7 @@ def test_a_constant_target_is_predicted_everywhere_without_a_warning(curves):
 @pytest.mark.parametrize("curves", [True, False])
 def test_predictions_are_bounded_far_from_the_rows(curves, dtype):
     X, y = rows()
-    model = regressor(curves=curves).fit(X.astype(dtype), y)
+    model = one_thread_regressor(curves=curves).fit(X.astype(dtype), y)
     far = np.random.default_rng(0).choice([-1e9, 0.0, 1e9], (200, 3)).astype(dtype)
     answers = model.predict(far)
     assert np.isfinite(answers).all()

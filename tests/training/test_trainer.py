@@ -864,6 +864,7 @@ def start_again(table: RowsInMemory, encoding: Encoding) -> tuple[Trainer, np.ra
     return start_trainer(encoding, rows, table.X, shape, Recipe(1e-5), rng, table.n_rows), rng
 
 
+@pytest.mark.slow
 def test_training_from_chunks_is_deterministic_and_learns():
     table = easy_table()
     traces, parameters = [], []
