@@ -51,6 +51,7 @@ REGRESSORS = {
     "refined, straight": {"curves": False},
     "refined, shared": {"activation": "shared", "curves": False, "loss": "huber"},
     "shared": {**PAPER, "basis": "rbf"},
+    "per component, RBF": {**CONVEX, "basis": "rbf"},
     "paper": LEVERAGE,
     "greedy": {**CONVEX, "sampling": GreedySelection(20)},
     "shapes": {"directions": "random", "activation": 2},

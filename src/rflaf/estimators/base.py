@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -397,7 +397,7 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _adopt(self, model: RandomFeatureModel) -> None:
         single = self._single_output
-        self.model_ = model
+        self.model_ = replace(model)  # compiled anew: BLAS rounds otherwise on the threads of the fit
         self.activation_ = model.activation
         self.curves_ = model.curves
         self.directions_ = model.directions.W
