@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from numbers import Real
 from typing import Any, Self
 
@@ -16,21 +15,19 @@ from sklearn.base import (
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
-from rflaf.rows.dask import by_partition
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import open_rows
 from rflaf.rows.progress import Begin
 from rflaf.training.algorithm1 import FitResult
 
-from .base import Fitting, RandomFeatureEstimator, check_weight
+from .base import RandomFeatureEstimator
 from .parameters import resolve_loss
+from .rows_in import Fitting, check_weight
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -179,7 +176,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             self._warn(result)
         return self
 
-    @by_partition
     def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
         """f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
@@ -199,7 +195,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
-    @by_partition
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """The most likely label of every row of ``X``, (n_samples,)."""
         return self._by_rows(X, self._label, out)
@@ -210,13 +205,11 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
-    @by_partition
     def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
         return self._by_decision(X, _probabilities, out)
 
     @available_if(_gives_probabilities)
-    @by_partition
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Logarithms of the probabilities, exact also where these are too small for a float: (n_samples, n_classes)."""
         return self._by_decision(X, _log_probabilities, out)
@@ -230,14 +223,12 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         self, fit: Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin, self._memory)
+        rows = self._open(fit, X, y, sample_weight, True, reset)
         if rows is not None:
-            fit.opened.enter_context(closing(rows))
-            self._take_columns(rows, reset)
             found = sorted(rows.label_weights)
             return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
-        self.table_encoding_ = None
-        X, y = self._check_labels(X, y, reset)
+        X, y = self._checked(X, y, reset)
+        check_classification_targets(y)
         weight = check_weight(sample_weight, X)
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
@@ -281,20 +272,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             self.class_weight, classes=present, y=present, sample_weight=weights
         )
         return factor
-
-    def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
-        """Rows and labels, validated."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=2 if reset else 1,
-            reset=reset,
-        )
-        check_classification_targets(y)
-        return X, y
 
     def _check_weights_of_classes(self, words: tuple[str, ...]) -> None:
         weight = self.class_weight

@@ -150,7 +150,7 @@ class ThreadExecutor:
             self._pool = None
         self._blas.__exit__(kind, error, trace)
 
-    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total]) -> Total:
+    def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)`` in the order of the items; at least one item."""
         results = self._results(len(items), lambda i: map_item(items[i], self._scratch()))
         total = next(results)
@@ -158,14 +158,14 @@ class ThreadExecutor:
             total += partial
         return total
 
-    def map(self, items: Items[Item], map_item: Callable[[Item], Any]) -> list[Any]:
+    def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> list[Any]:
         """``[map_item(item) for item in items]``."""
         return list(self._results(len(items), lambda i: map_item(items[i])))
 
     def elsewhere(self, items: Items[Any]) -> bool:
         return False
 
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State]) -> State:
+    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         """Steps that follow one another, in the calling thread."""
         return fold_in_turn(n_steps, state, advance)
 
