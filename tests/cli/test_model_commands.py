@@ -7,22 +7,23 @@ import json
 import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from commands import output, refusal
 from settings import CONVEX
-from sklearn.model_selection import train_test_split
 
 import rflaf
 from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.cli import app as cli
 from rflaf.cli import console
-from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export.model_file import describe_file
+from rflaf.rows.files import RowChoice, Table
 from rflaf.rows.files.chunks import read_table
 from rflaf.rows.tables import make_encoding, summarise
 
@@ -67,7 +68,8 @@ def test_fit_says_what_it_does_and_writes_a_model(folder, tmp_path, capsys):
     assert "measured on 30 rows it has not seen, fitted to 120:" in printed
     assert "r2" in printed
     model = rflaf.load(tmp_path / "m.rflaf")
-    assert isinstance(model, TableModel)
+    assert isinstance(model, RFLAFRegressor)
+    assert model.target_encoding_.name == "price"
     assert list(tmp_path.iterdir()) == [tmp_path / "m.rflaf"]
 
 
@@ -84,15 +86,16 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
     said = json.loads(
         output(capsys, "fit", folder / "houses.csv", "--target", "price", "--out", path, "--json", "--seed", 3, *QUICK)
     )
-    table = read_table(folder / "houses.csv")
-    fitted = fit_table(table, "price", parameters={"n_components": 5, "directions": "random"}, random_state=3)
-    assert said["metrics"] == fitted.metrics
-    train, test = train_test_split(np.arange(150), test_size=0.2, random_state=3)
-    train, test = np.sort(train), np.sort(test)
-    y = np.asarray(table["price"], float)
-    encoding = make_encoding(summarise(table.take(train)), exclude=["price"])
-    model = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(table.take(train)), y[train])
-    assert said["metrics"]["r2"] == pytest.approx(model.score(encoding.transform(table.take(test)), y[test]), rel=1e-12)
+    table = Table(folder / "houses.csv", rows=RowChoice(0.2, seed=3))
+    model = RFLAFRegressor(5, directions="random", random_state=3).fit(table, "price")
+    held_out = replace(table, rows=RowChoice(0.2, seed=3, held_out=True))
+    assert said["metrics"]["r2"] == pytest.approx(model.score(held_out, "price"), rel=1e-12)
+    whole = read_table(folder / "houses.csv")
+    train, test = (whole.filter(pa.array(RowChoice(0.2, 3, held).mask(0, 150))) for held in (False, True))
+    encoding, y = make_encoding(summarise(train), exclude=["price"]), np.asarray(train["price"], float)
+    in_memory = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(train), y)
+    expected = in_memory.score(encoding.transform(test), np.asarray(test["price"], float))
+    assert said["metrics"]["r2"] == pytest.approx(expected, rel=1e-9)
     assert said["rows"] == {"train": 120, "test": 30}
     assert said["dropped"] == {"same": "it is constant"}
     assert said["bytes"] == path.stat().st_size
@@ -110,7 +113,7 @@ def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
     assert said["target"] == "price"
     assert said["metrics"] == {}
     assert said["dropped"] == {}
-    assert rflaf.load(path).estimator.alpha == 0.001
+    assert rflaf.load(path).alpha == 0.001
     arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--json"]
     said = json.loads(output(capsys, *arguments, "--test", folder / "sold.csv", "--category", "built"))
     assert said["rows"] == {"train": 150, "test": 40}
@@ -270,7 +273,7 @@ def test_an_interruption_has_its_own_exit_code(monkeypatch, folder):
     def interrupt(*arguments, **others):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rflaf.cli.model_commands.read_table", interrupt)
+    monkeypatch.setattr("rflaf.cli.fit_command.scan_table", interrupt)
     assert cli.run(["fit", str(folder / "houses.csv"), "--target", "price", "--out", str(folder / "m")]) == 130
 
 

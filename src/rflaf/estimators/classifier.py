@@ -22,6 +22,7 @@ from rflaf.functions.densities import Density
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
 from rflaf.rows.files import is_files
+from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
 from rflaf.training.algorithm1 import FitResult
 
@@ -188,11 +189,12 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of rows ``X``, which may be in files, whose label is predicted."""
-        if is_files(X):
+        if is_files(X) or is_frame(X):
             from sklearn.metrics import accuracy_score  # slow to import, and only needed here
 
-            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._label, labels=True)
-            return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._label, labels=True)
+            y = y[:, 0].astype(answers.dtype) if is_files(X) else y
+            return float(accuracy_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
@@ -227,6 +229,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         if rows is not None:
             found = sorted(rows.label_weights)
             return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
+        X, y, sample_weight = self._encoded(X, y, sample_weight, True, reset)
         X, y = self._checked(X, y, reset)
         check_classification_targets(y)
         weight = check_weight(sample_weight, X)

@@ -16,6 +16,7 @@ from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
 from rflaf.functions.losses import Huber, Loss, Pinball, Poisson, Squared
 from rflaf.rows.files import is_files
+from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
 from .parameters import resolve_loss
@@ -277,10 +278,10 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
-        if is_files(X):
+        if is_files(X) or is_frame(X):
             from sklearn.metrics import r2_score  # slow to import, and only needed here
 
-            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._mean, labels=False)
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
             return float(r2_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 

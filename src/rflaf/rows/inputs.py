@@ -1,7 +1,8 @@
 """The one door for rows: arrays, frames, Arrow tables, files and Dask collections.
 
-`open_rows` opens rows that are read block by block; arrays and frames in memory are returned as None, and the
-estimators check them. `executor_for` chooses where sums over the rows run.
+`open_rows` opens rows that are read block by block, and returns None for rows in memory. Of these, frames with columns
+that are no numbers or have gaps are encoded as files are (`encode_frame`); the estimators check all others.
+`executor_for` chooses where sums over the rows run.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ from .dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collect
 from .executors import ThreadExecutor
 from .files import is_files, open_table
 from .progress import Begin, Quiet
-from .tables import TableEncoding
+from .tables import TableEncoding, TargetEncoding, as_table, find_column, make_encoding, make_target, summarise
 
 
 class OpenRows(Protocol):
     """Rows outside memory, checked and ready to be read; to be closed.
 
     ``source`` has the targets as they are, numbers or labels; ``encoding`` turns columns into inputs, None where they
-    are numbers already; ``feature_names`` are those of the inputs, None where they have none; ``label_weights`` is the
-    weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs), empty for labels.
+    are numbers already; ``target`` is the encoding of a named target column; ``feature_names`` are those of the inputs,
+    None where they have none; ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest
+    targets (2, n_outputs), empty for labels.
     """
 
     @property
@@ -33,6 +35,9 @@ class OpenRows(Protocol):
 
     @property
     def encoding(self) -> TableEncoding | None: ...
+
+    @property
+    def target(self) -> TargetEncoding | None: ...
 
     @property
     def feature_names(self) -> Sequence[str] | None: ...
@@ -72,6 +77,56 @@ def open_rows(
 def is_lazy(X: Any) -> bool:
     """Return whether ``X`` is a Dask collection; without Dask imported it cannot be one."""
     return "dask" in sys.modules and is_collection(X)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether ``X`` is a table in memory with named columns: a pandas or polars frame, or an Arrow table."""
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_lazy(X))
+
+
+def is_plain(frame: Any) -> bool:
+    """Return whether every column of a frame holds numbers without gaps, which scikit-learn validates."""
+    if hasattr(frame, "iloc"):  # pandas
+        return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes) and not frame.isna().any(axis=None)
+    columns = as_table(frame).columns
+    types = [str(column.type) for column in columns]
+    numeric = all(kind.startswith(("int", "uint", "float", "double", "halffloat", "bool")) for kind in types)
+    return numeric and not any(column.null_count or _has_nan(column) for column in columns)
+
+
+def _has_nan(column: Any) -> bool:
+    values = column.to_numpy()
+    return values.dtype.kind == "f" and bool((values != values).any())
+
+
+def encode_frame(frame: Any) -> tuple[NDArray[Any], TableEncoding]:
+    """Return a frame as an array, and the encoding learned from it."""
+    table = as_table(frame)
+    encoding = make_encoding(summarise(table))
+    return encoding.transform(table), encoding
+
+
+def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bool) -> tuple[Any, TargetEncoding, Any]:
+    """Return the column ``name`` of a frame as targets, its encoding, learned unless given, and the other columns."""
+    table = as_table(frame)
+    if target is None:
+        column = table.select([find_column(name, table.column_names)])
+        target = make_target(summarise(column), name, "classification" if labels else "regression")
+    values = target.read(table)
+    if hasattr(frame, "drop_columns"):  # Arrow
+        return values, target, frame.drop_columns([name])
+    return values, target, frame.drop(columns=[name]) if hasattr(frame, "iloc") else frame.drop(name)
+
+
+def target_of(y: Any, labels: bool) -> TargetEncoding | None:
+    """Return the encoding of targets in memory that have a name, as a column of a frame has."""
+    name = getattr(y, "name", None)
+    if not isinstance(name, str):
+        return None
+    kinds = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
+    return TargetEncoding(
+        name, "classification" if labels else "regression", kinds.get(y.to_numpy().dtype.kind, "text")
+    )
 
 
 def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskExecutor:

@@ -40,6 +40,7 @@ class OpenCollection:
     label_weights: dict[Any, float]
     target_range: Array
     encoding: None = None
+    target: None = None
 
     def close(self) -> None:
         """Do nothing: no resource is held."""

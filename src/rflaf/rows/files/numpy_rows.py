@@ -17,7 +17,7 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import Block, add_weights, weigh_labels
 
-from .room import rows_together
+from .first_scan import rows_together
 from .source import FileSource, OpenTable, Reader, fingerprint_of
 from .values import check_finite, check_weights
 
@@ -142,7 +142,7 @@ def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     if y is None:
         return OpenTable(source, None)
     label_weights, target_range = _look(storage, reader)
-    return OpenTable(source, None, label_weights, target_range, len(targets.shape) == 1)
+    return OpenTable(source, None, label_weights, target_range, single_output=len(targets.shape) == 1)
 
 
 def _look(rows: NumpyRows, reader: Reader) -> tuple[dict[Any, float], Array]:
