@@ -317,6 +317,45 @@ def test_a_column_without_a_value_is_refused_until_it_is_left_out(tmp_path, caps
     assert "regression of 'price'" in output(capsys, *arguments, "--drop", "none")
 
 
+def test_memory_is_obeyed_or_refused(folder, tmp_path, capsys):
+    arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", tmp_path / "m.rflaf", *QUICK]
+    free = json.loads(output(capsys, *arguments, "--json"))["metrics"]
+    bound = json.loads(output(capsys, *arguments, "--json", "--memory", "100MB"))["metrics"]
+    assert bound == pytest.approx(free, rel=1e-6)
+    assert rflaf.load(tmp_path / "m.rflaf").memory == 100_000_000
+    assert "memory must hold the first look" in refusal(capsys, *arguments, "--memory", "1MB")
+    assert "--memory must be a number of bytes; got 'much'" in refusal(capsys, *arguments, "--memory", "much")
+
+
+def test_classes_only_among_rows_held_out_are_named(folder, tmp_path, capsys):
+    held_out = int(np.flatnonzero(RowChoice(0.2, 0, held_out=True).mask(0, 150))[0])
+    frame = pd.read_csv(folder / "dear.csv", dtype=str)
+    frame.loc[held_out, "dear"] = "never"
+    frame.to_csv(tmp_path / "dear.csv", index=False)
+    arguments = ["fit", tmp_path / "dear.csv", "--target", "dear", "--out", tmp_path / "m.rflaf", *QUICK]
+    assert cli.run([str(argument) for argument in arguments]) == 0
+    captured = capsys.readouterr()
+    assert "only among the rows held out, which the model cannot predict: never" in captured.err
+    assert "accuracy" in captured.out
+
+
+def test_every_command_takes_a_model_that_python_fitted_to_a_file(folder, tmp_path, capsys):
+    for data, kind, target in (("houses", RFLAFRegressor, "price"), ("dear", RFLAFClassifier, "dear")):
+        model = kind(5, directions="random", random_state=0).fit(folder / f"{data}.csv", target)
+        path = tmp_path / f"{data}.rflaf"
+        rflaf.save(model, path)
+        printed = output(capsys, "predict", path, folder / "new.csv").splitlines()
+        assert printed[0] == target
+        assert printed[1:] == [str(value) for value in model.predict(folder / "new.csv").tolist()]
+        said = json.loads(output(capsys, "evaluate", path, folder / f"{data}.csv", "--json"))
+        score = said["metrics"]["r2" if target == "price" else "accuracy"]
+        assert score == pytest.approx(model.score(folder / f"{data}.csv", target), rel=1e-12)
+        assert f"of '{target}'" in output(capsys, "inspect", path)
+        output(capsys, "report", path, "--data", folder / f"{data}.csv", "--out", tmp_path / "r.html")
+        for language in ("c", "onnx"):
+            output(capsys, "export", path, "--to", language, "--out", tmp_path / f"m.{language}")
+
+
 def documented_commands():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     for page in pages:
@@ -347,7 +386,7 @@ def test_the_score_of_protein_is_that_of_python(tmp_path, capsys):
     path = tmp_path / "m.rflaf"
     said = json.loads(output(capsys, "fit", data, "--target", "RMSD", "--out", path, "--json", *QUICK))
     table = np.loadtxt(data, delimiter=",", skiprows=1)
-    train, test = (np.sort(rows) for rows in train_test_split(np.arange(len(table)), test_size=0.2, random_state=0))
+    train, test = (RowChoice(0.2, 0, held_out).mask(0, len(table)) for held_out in (False, True))
     model = RFLAFRegressor(5, directions="random", random_state=0).fit(table[train, 1:], table[train, 0])
     assert said["metrics"]["r2"] == pytest.approx(model.score(table[test, 1:], table[test, 0]), rel=1e-9)
 
@@ -360,8 +399,7 @@ def test_the_score_of_adult_is_that_of_python(tmp_path, capsys):
     assert said["classes"] == ["<=50K", ">50K"]
     frame = pd.read_csv(small, header=None, skipinitialspace=True, na_values="?")
     y = frame.pop(14).to_numpy(str)
-    rows = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0, stratify=y)
-    train, test = (np.sort(half) for half in rows)
+    train, test = (RowChoice(0.2, 0, held_out).mask(0, len(y)) for held_out in (False, True))
     frame.columns = frame.columns.map(str)
     encoding = make_encoding(summarise(frame.iloc[train]))
     X, X_test = (encoding.transform(frame.iloc[half]) for half in (train, test))

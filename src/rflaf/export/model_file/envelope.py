@@ -27,7 +27,7 @@ _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
 def _one_encoding(header: dict[str, Any]) -> dict[str, Any]:
     """Return a header of format 1 in format 2: the encoding of a table model is that of its estimator."""
     table = header.get("table")
-    kept = {name: value for name, value in header.items() if name != "table"}
+    kept = {**{name: value for name, value in header.items() if name != "table"}, "format": 2}
     if table is None:
         return {**kept, "columns": header.get("columns"), "target": None}
     return {**kept, "columns": table}

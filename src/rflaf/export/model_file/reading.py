@@ -115,7 +115,8 @@ def _read_estimator(header: Node) -> Any:
     estimator.target_encoding_ = _read_target(header, estimator)
     if not isinstance(header["provenance"].value, dict):
         raise header["provenance"].refuse("an object")
-    estimator.provenance_ = header["provenance"].value
+    if header["provenance"].value:
+        estimator.provenance_ = header["provenance"].value
     if isinstance(estimator, RFLAFClassifier):
         estimator.classes_ = _read_labels(header["classes"], n_outputs)
         single_output = False
