@@ -99,14 +99,15 @@ class ColumnSummary:
     counted: bool = True
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
+        counted = self.counted and other.counted
         return ColumnSummary(
             self.n_rows + other.n_rows,
             self.n_missing + other.n_missing,
             self.numbers + other.numbers,
             self.dates + other.dates,
             self.n_truths + other.n_truths,
-            _add_levels(self.levels, other.levels, MOST_COUNTED if self.counted else _MOST_NUMBERS),
-            self.counted,
+            _add_levels(self.levels, other.levels, MOST_COUNTED if counted else _MOST_NUMBERS),
+            counted,
         )
 
     @property
