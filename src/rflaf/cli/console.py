@@ -1,4 +1,4 @@
-"""What the commands share: where they print, how they show that they work, and how they say no.
+"""Consoles of the commands: results, progress and refusals.
 
 Results go to standard output, as text or, with ``--json``, as one JSON object; everything else to standard error, and
 progress only to a terminal. Needs the extra ``cli``.
@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from rflaf.errors import MissingExtraError
 
@@ -24,7 +24,7 @@ errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
 
 
-def show(values: Mapping[str, Any], lines: Iterable[str | Table], as_json: bool) -> None:
+def show(values: Mapping[str, Any], lines: Iterable[str | RichTable], as_json: bool) -> None:
     """Print ``values`` as JSON, or else ``lines``."""
     if as_json:
         results.print(json.dumps(_finite(values), default=str), markup=False, highlight=False, soft_wrap=True)
@@ -37,7 +37,7 @@ def show(values: Mapping[str, Any], lines: Iterable[str | Table], as_json: bool)
 
 
 def remark(line: str) -> None:
-    """A line beside the results."""
+    """Print a line to standard error."""
     errors.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -73,7 +73,7 @@ class _LastLine(logging.Handler):
 
 
 def explain(error: Exception) -> int:
-    """One line for what the caller can mend, and the exit code; anything else is ours and keeps its traceback."""
+    """Print one line about a mistake of the caller and return the exit code; raise any other error."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, typer.Abort):

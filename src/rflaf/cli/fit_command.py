@@ -37,7 +37,7 @@ _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "M
 
 
 class Task(StrEnum):
-    """What to predict."""
+    """The kind of prediction."""
 
     AUTO = "auto"
     REGRESSION = "regression"

@@ -32,7 +32,7 @@ from .options import Data, Header, Json, Model, check_other, metrics_table, read
 
 
 class Language(StrEnum):
-    """What to export to."""
+    """The language of an export."""
 
     ONNX = "onnx"
     C = "c"

@@ -1,4 +1,4 @@
-"""What the commands share: their options, the files they read and write, and a table of metrics."""
+"""Shared by the commands: options, the files they read and write, and a table of metrics."""
 
 from __future__ import annotations
 

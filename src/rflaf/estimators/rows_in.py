@@ -64,7 +64,7 @@ class ReadsRows(BaseEstimator):
     def _open(self, fit: Fitting, X: Any, y: Any, sample_weight: Any, labels: bool, reset: bool) -> OpenRows | None:
         """Open rows that are not in memory, and take their columns; return None for arrays and frames."""
         if reset:
-            vars(self).pop("provenance_", None)  # that of an earlier fit
+            self.__dict__.pop("provenance_", None)  # that of an earlier fit
         encoding = None if reset else self.table_encoding_
         rows = open_rows(X, y, sample_weight, labels, encoding, fit.begin, self._memory)
         if rows is not None:

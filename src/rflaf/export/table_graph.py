@@ -43,7 +43,7 @@ def convert_table(estimator: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def encoded_columns(encoding: TableEncoding) -> list[str]:
-    """What every column of an encoded row is, for a reader who has to write one."""
+    """Describe every column of an encoded row, for readers who write such rows."""
     names: list[str] = []
     for column in encoding.columns:
         first, *others = column.feature_names
@@ -88,7 +88,7 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 
 
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
-    """One column for two levels, else one a level: where the number of a text's level is the column's own."""
+    """Return one column for two levels, else one per level, 1 where the level of a text is the column's."""
     n_levels, nowhere = len(column.levels), -1
     if len(column.feature_names) == 1:
         value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)

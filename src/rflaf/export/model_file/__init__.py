@@ -60,7 +60,7 @@ def load(path: str | Path) -> Any:
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:
-    """What is in a model file, in plain values; nothing is built and no array is read.
+    """Return the contents of a model file in plain values; nothing is built and no array is read.
 
     Besides the header: ``arrays``, the dtype and shape of each, and ``bytes``, the size of the file.
     """

@@ -13,4 +13,4 @@ ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, 
 LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
 DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
 BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis)}
-PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES}  # what may be an argument of an estimator
+PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES}  # allowed as arguments of an estimator

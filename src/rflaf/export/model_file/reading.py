@@ -251,7 +251,7 @@ def _read_activation(node: Node, width: int) -> Activation:
 
 
 def _read_curves(node: Node, n_features: int, width: int) -> ColumnCurves:
-    """Columns and nodes in increasing order, at least two nodes a column: what the compiled loops rely on."""
+    """Return column curves; compiled loops rely on increasing columns and two or more increasing nodes each."""
     knots = node["knots"]
     columns, nodes = knots["columns"].array(None, whole=True), knots["nodes"].array(None)
     start = knots["start"].array(columns.size + 1, whole=True)

@@ -79,7 +79,7 @@ def _exact_total(values: Array, counts: Array | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What a chunk of a column holds; ``+`` is that of both chunks together.
+    """Summary of a chunk of a column; ``+`` is that of both chunks together.
 
     Attributes
     ----------
