@@ -7,22 +7,23 @@ import json
 import os
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from commands import output, refusal
 from settings import CONVEX
-from sklearn.model_selection import train_test_split
 
 import rflaf
 from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.cli import app as cli
 from rflaf.cli import console
-from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export.model_file import describe_file
+from rflaf.rows.files import RowChoice, Table
 from rflaf.rows.files.chunks import read_table
 from rflaf.rows.tables import make_encoding, summarise
 
@@ -68,7 +69,8 @@ def test_fit_says_what_it_does_and_writes_a_model(folder, tmp_path, capsys):
     assert "measured on 30 rows it has not seen, fitted to 120:" in printed
     assert "r2" in printed
     model = rflaf.load(tmp_path / "m.rflaf")
-    assert isinstance(model, TableModel)
+    assert isinstance(model, RFLAFRegressor)
+    assert model.target_encoding_.name == "price"
     assert list(tmp_path.iterdir()) == [tmp_path / "m.rflaf"]
 
 
@@ -85,15 +87,16 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
     said = json.loads(
         output(capsys, "fit", folder / "houses.csv", "--target", "price", "--out", path, "--json", "--seed", 3, *QUICK)
     )
-    table = read_table(folder / "houses.csv")
-    fitted = fit_table(table, "price", parameters={"n_components": 5, "directions": "random"}, random_state=3)
-    assert said["metrics"] == fitted.metrics
-    train, test = train_test_split(np.arange(150), test_size=0.2, random_state=3)
-    train, test = np.sort(train), np.sort(test)
-    y = np.asarray(table["price"], float)
-    encoding = make_encoding(summarise(table.take(train)), exclude=["price"])
-    model = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(table.take(train)), y[train])
-    assert said["metrics"]["r2"] == pytest.approx(model.score(encoding.transform(table.take(test)), y[test]), rel=1e-12)
+    table = Table(folder / "houses.csv", rows=RowChoice(0.2, seed=3))
+    model = RFLAFRegressor(5, directions="random", random_state=3).fit(table, "price")
+    held_out = replace(table, rows=RowChoice(0.2, seed=3, held_out=True))
+    assert said["metrics"]["r2"] == pytest.approx(model.score(held_out, "price"), rel=1e-12)
+    whole = read_table(folder / "houses.csv")
+    train, test = (whole.filter(pa.array(RowChoice(0.2, 3, held).mask(0, 150))) for held in (False, True))
+    encoding, y = make_encoding(summarise(train), exclude=["price"]), np.asarray(train["price"], float)
+    in_memory = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(train), y)
+    expected = in_memory.score(encoding.transform(test), np.asarray(test["price"], float))
+    assert said["metrics"]["r2"] == pytest.approx(expected, rel=1e-9)
     assert said["rows"] == {"train": 120, "test": 30}
     assert said["dropped"] == {"same": "it is constant"}
     assert said["bytes"] == path.stat().st_size
@@ -112,7 +115,7 @@ def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
     assert said["target"] == "price"
     assert said["metrics"] == {}
     assert said["dropped"] == {}
-    estimator = rflaf.load(path).estimator
+    estimator = rflaf.load(path)
     assert estimator.alpha == 0.001
     assert (estimator.sampling, estimator.basis) == (rflaf.GreedySelection(40), rflaf.BSplineBasis(9))
     arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--json"]
@@ -276,7 +279,7 @@ def test_an_interruption_has_its_own_exit_code(monkeypatch, folder):
     def interrupt(*arguments, **others):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rflaf.cli.model_commands.read_table", interrupt)
+    monkeypatch.setattr("rflaf.cli.fit_command.scan_table", interrupt)
     assert cli.run(["fit", str(folder / "houses.csv"), "--target", "price", "--out", str(folder / "m")]) == 130
 
 
@@ -320,6 +323,45 @@ def test_a_column_without_a_value_is_refused_until_it_is_left_out(tmp_path, caps
     assert "regression of 'price'" in output(capsys, *arguments, "--drop", "none")
 
 
+def test_memory_is_obeyed_or_refused(folder, tmp_path, capsys):
+    arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", tmp_path / "m.rflaf", *QUICK]
+    free = json.loads(output(capsys, *arguments, "--json"))["metrics"]
+    bound = json.loads(output(capsys, *arguments, "--json", "--memory", "100MB"))["metrics"]
+    assert bound == pytest.approx(free, rel=1e-6)
+    assert rflaf.load(tmp_path / "m.rflaf").memory == 100_000_000
+    assert "memory must hold the first look" in refusal(capsys, *arguments, "--memory", "1MB")
+    assert "--memory must be a number of bytes; got 'much'" in refusal(capsys, *arguments, "--memory", "much")
+
+
+def test_classes_only_among_rows_held_out_are_named(folder, tmp_path, capsys):
+    held_out = int(np.flatnonzero(RowChoice(0.2, 0, held_out=True).mask(0, 150))[0])
+    frame = pd.read_csv(folder / "dear.csv", dtype=str)
+    frame.loc[held_out, "dear"] = "never"
+    frame.to_csv(tmp_path / "dear.csv", index=False)
+    arguments = ["fit", tmp_path / "dear.csv", "--target", "dear", "--out", tmp_path / "m.rflaf", *QUICK]
+    assert cli.run([str(argument) for argument in arguments]) == 0
+    captured = capsys.readouterr()
+    assert "only among the rows held out, which the model cannot predict: never" in captured.err
+    assert "accuracy" in captured.out
+
+
+def test_every_command_takes_a_model_that_python_fitted_to_a_file(folder, tmp_path, capsys):
+    for data, kind, target in (("houses", RFLAFRegressor, "price"), ("dear", RFLAFClassifier, "dear")):
+        model = kind(5, directions="random", random_state=0).fit(folder / f"{data}.csv", target)
+        path = tmp_path / f"{data}.rflaf"
+        rflaf.save(model, path)
+        printed = output(capsys, "predict", path, folder / "new.csv").splitlines()
+        assert printed[0] == target
+        assert printed[1:] == [str(value) for value in model.predict(folder / "new.csv").tolist()]
+        said = json.loads(output(capsys, "evaluate", path, folder / f"{data}.csv", "--json"))
+        score = said["metrics"]["r2" if target == "price" else "accuracy"]
+        assert score == pytest.approx(model.score(folder / f"{data}.csv", target), rel=1e-12)
+        assert f"of '{target}'" in output(capsys, "inspect", path)
+        output(capsys, "report", path, "--data", folder / f"{data}.csv", "--out", tmp_path / "r.html")
+        for language in ("c", "onnx"):
+            output(capsys, "export", path, "--to", language, "--out", tmp_path / f"m.{language}")
+
+
 def documented_commands():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     for page in pages:
@@ -352,7 +394,7 @@ def test_the_score_of_protein_is_that_of_python(tmp_path, capsys):
     path = tmp_path / "m.rflaf"
     said = json.loads(output(capsys, "fit", data, "--target", "RMSD", "--out", path, "--json", *QUICK))
     table = np.loadtxt(data, delimiter=",", skiprows=1)
-    train, test = (np.sort(rows) for rows in train_test_split(np.arange(len(table)), test_size=0.2, random_state=0))
+    train, test = (RowChoice(0.2, 0, held_out).mask(0, len(table)) for held_out in (False, True))
     model = RFLAFRegressor(5, directions="random", random_state=0).fit(table[train, 1:], table[train, 0])
     assert said["metrics"]["r2"] == pytest.approx(model.score(table[test, 1:], table[test, 0]), rel=1e-9)
 
@@ -366,8 +408,7 @@ def test_the_score_of_adult_is_that_of_python(tmp_path, capsys):
     assert said["classes"] == ["<=50K", ">50K"]
     frame = pd.read_csv(small, header=None, skipinitialspace=True, na_values="?")
     y = frame.pop(14).to_numpy(str)
-    rows = train_test_split(np.arange(len(y)), test_size=0.2, random_state=0, stratify=y)
-    train, test = (np.sort(half) for half in rows)
+    train, test = (RowChoice(0.2, 0, held_out).mask(0, len(y)) for held_out in (False, True))
     frame.columns = frame.columns.map(str)
     encoding = make_encoding(summarise(frame.iloc[train]))
     X, X_test = (encoding.transform(frame.iloc[half]) for half in (train, test))

@@ -212,14 +212,14 @@ def test_an_interrupted_fit_leaves_the_estimator_as_it_was(estimator_class, stor
         (replaced(ROWS, (3, 1), -np.inf), ["Input X contains infinity"]),
         (sp.csr_array(replaced(ROWS, (3, 1), np.nan)), ["Input X contains NaN"]),
         (replaced(ROWS, (3, 1), "blue"), ["could not convert string to float", "blue"]),
-        (pd.DataFrame(ROWS).assign(colour="blue").rename(columns=str), ["could not convert string to float", "blue"]),
+        (pd.DataFrame(ROWS).assign(colour=[1, "blue"] * 15).rename(columns=str), ["must hold values of one kind"]),
         (ROWS + 1j, ["Complex data not supported"]),
         (ROWS * 1e200, ["the variance of every column", "must be a finite number", "overflow", "Divide columns"]),
         (None, ["Expected 2D array"]),
     ],
     ids=[
         "one dimension", "three dimensions", "a row short", "no rows", "no columns", "NaN", "inf", "-inf", "sparse NaN",
-        "a string", "a column of strings", "complex", "overflow", "nothing",
+        "a string", "a column of numbers and strings", "complex", "overflow", "nothing",
     ],
 )  # fmt: skip
 @each_estimator

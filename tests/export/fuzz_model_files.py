@@ -26,7 +26,6 @@ from safetensors.numpy import save as pack
 
 import rflaf
 from rflaf.errors import UnreadableModelFile
-from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export import model_file as persistence
 from rflaf.export.model_file import envelope
 from rflaf.functions import bases
@@ -80,7 +79,7 @@ def seeds() -> list[bytes]:
                              loss="quantile", random_state=0).fit(X, y),
         rflaf.RFLAFClassifier(3, directions="random", class_weight=weights, random_state=0)
         .partial_fit(X, labels, list("abc")),
-        fit_table(table, "y", parameters={"n_components": 3, "directions": "random"}).model,
+        rflaf.RFLAFRegressor(**narrow).fit(table, "y"),
         *from_file,
     ]  # fmt: skip
     files = []
@@ -268,10 +267,8 @@ def predicts(model) -> None:
     """A model that was read must do its work."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        if isinstance(model, TableModel):
-            assert model.predict(nothing_in(model.encoding)).shape[0] == 2
-            return
         if model.table_encoding_ is not None:
+            assert model.predict(nothing_in(model.table_encoding_)).shape[0] == 2
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "rows.parquet"
                 parquet.write_table(nothing_in(model.table_encoding_), path)

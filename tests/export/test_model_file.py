@@ -26,13 +26,13 @@ from rflaf import (
     UnreadableModelFile,
 )
 from rflaf.errors import InvalidParameterError, MissingExtraError
-from rflaf.estimators.table_model import TableModel, fit_table
 from rflaf.export import model_file as persistence
 from rflaf.export.model_file import describe_file, load, save
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import StudentT
 from rflaf.functions.losses import Huber, Pinball, Squared
 from rflaf.rows.files import outputs
+from rflaf.rows.files.chunks import read_table
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -182,16 +182,16 @@ def made_table(n_rows=240):
     return pa.table({"x": x, "side": side, "day": day, "y": np.abs(x) + (side == "left")})
 
 
-def test_a_table_model_comes_back_whole(tmp_path):
+def test_an_estimator_with_an_encoding_comes_back_whole(tmp_path):
     table = made_table()
-    model = fit_table(table, "y", parameters={"n_components": 5, **CONVEX}, provenance={"data": "made up"}).model
-    save(model, tmp_path / "model.rflaf", provenance={"date": "today"})
+    model = RFLAFRegressor(5, **CONVEX, random_state=0).fit(table, "y")
+    save(model, tmp_path / "model.rflaf", provenance={"data": "made up"})
+    save(load(tmp_path / "model.rflaf"), tmp_path / "model.rflaf", provenance={"date": "today"})
     again = load(tmp_path / "model.rflaf")
-    assert isinstance(again, TableModel)
-    assert (again.encoding, again.target) == (model.encoding, model.target)
-    assert again.provenance == {"data": "made up", "date": "today"}
+    assert (again.table_encoding_, again.target_encoding_) == (model.table_encoding_, model.target_encoding_)
+    assert again.provenance_ == {"data": "made up", "date": "today"}
     assert np.array_equal(again.predict(table), model.predict(table))
-    assert again.evaluate(table) == model.evaluate(table)
+    assert again.score(table, "y") == model.score(table, "y")
 
 
 @pytest.mark.parametrize("format_number", range(1, persistence.FORMAT + 1))
@@ -202,8 +202,19 @@ def test_a_file_of_every_format_is_still_read(format_number):
     assert describe_file(GOLDEN / f"format{format_number}.rflaf")["format"] == persistence.FORMAT
     table = pa.table(expected["rows"])
     assert np.allclose(model.predict(table), expected["predictions"], rtol=1e-9)
-    assert np.allclose(model.estimator.predict(model.encoding.transform(table), return_std=True)[1], expected["std"])
-    assert model.provenance == expected["provenance"]
+    assert np.allclose(model.predict(table, return_std=True)[1], expected["std"])
+    assert model.provenance_ == expected["provenance"]
+
+
+@pytest.mark.parametrize("name", ["table_price", "table_dear", "file_price", "file_dear"])
+def test_tables_and_files_of_format_1_predict_bit_for_bit(name):
+    """``table_*`` held an encoding beside the estimator, ``file_*`` in it; both are estimators now."""
+    expected = json.loads((GOLDEN / "format1_tables.json").read_text())[name]
+    model, new = load(GOLDEN / f"format1_{name}.rflaf"), GOLDEN / "format1_new.csv"
+    for rows in (new, read_table(new), pd.read_csv(new, dtype=str, keep_default_na=False)):
+        for method, answers in expected.items():
+            np.testing.assert_array_equal(getattr(model, method)(rows), np.array(answers))
+    assert (model.target_encoding_ is None) == name.startswith("file")
 
 
 def test_files_appear_whole_or_not_at_all(fitted, tmp_path, monkeypatch):
@@ -295,7 +306,7 @@ def forge(fitted, path, change):
 
 
 FORGERIES = {
-    "this version reads the formats 1 to 1, not 2": lambda h, a: h.update(format=2),
+    "this version reads the formats 1 to 2, not 3": lambda h, a: h.update(format=3),
     "one of RFLAFRegressor": lambda h, a: h.update({"class": "Popen"}),
     "header.parameters must be an object of": lambda h, a: h["parameters"].update(shell=True),
     "alpha must be 'auto' or a number": lambda h, a: h["parameters"].update(alpha=-1),

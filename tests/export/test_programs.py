@@ -26,7 +26,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import rflaf
 from rflaf import Activation, RandomActivationFeatures, RandomFeatureModel, RFLAFClassifier, RFLAFRegressor
 from rflaf.cli.app import run
-from rflaf.estimators.table_model import fit_table
 from rflaf.export.formula import evaluate, formula_of
 from rflaf.export.programs import register_onnx_converters, to_c, to_onnx
 from rflaf.functions.bases import BSplineBasis, RBFBasis
@@ -519,8 +518,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def table_model(table):
-    parameters = {"n_components": 8, "directions": "random"}
-    return fit_table(table, "y", exclude=["street"], parameters=parameters, test=0).model
+    return RFLAFRegressor(8, **RANDOM).fit(table.drop(columns="street"), "y")
 
 
 def table_inputs(frame, dtype):
@@ -534,7 +532,7 @@ def table_inputs(frame, dtype):
 def test_a_table_model_is_exported_with_its_encoding(table, table_model, dtype, tolerance):
     model = to_onnx(table_model, dtype=dtype)
     names = [value.name for value in model.graph.input]
-    assert names == list(table_model.encoding.column_names)
+    assert names == list(table_model.table_encoding_.column_names)
     frame = table.assign(town=table["town"].where(table.index % 11 > 0, "Oslo"))  # never seen before
     (found,) = run_onnx(model, {name: column for name, column in table_inputs(frame, dtype).items() if name in names})
     assert_close(found[:, 0], table_model.predict(frame), tolerance)
@@ -545,15 +543,15 @@ def test_every_encoded_column_is_that_of_the_encoding(table, table_model):
     encoded = next(node.output[0] for node in model.graph.node if node.op_type == "Concat")
     model.graph.output.append(onnx.helper.make_tensor_value_info(encoded, onnx.TensorProto.DOUBLE, None))
     found = run_onnx(model, table_inputs(table, np.float64))[-1]
-    np.testing.assert_allclose(found, table_model.encoding.transform(table), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(found, table_model.table_encoding_.transform(table), rtol=0, atol=1e-9)
 
 
 def test_rare_levels_share_a_column_and_missing_ones_have_their_own(table):
     frame = table[["street", "age"]].assign(label=np.where(table["y"] > 4, "old", "young"))
     frame.loc[::50, "street"] = None
-    fitted = fit_table(frame, "label", parameters={"n_components": 5, "directions": "random"}, test=0).model
-    assert fitted.encoding.columns[0].others
-    assert fitted.encoding.columns[0].missing
+    fitted = RFLAFClassifier(5, **RANDOM).fit(frame, "label")
+    assert fitted.table_encoding_.columns[0].others
+    assert fitted.table_encoding_.columns[0].missing
     frame.loc[1::50, "street"] = "nowhere"
     inputs = {"street": frame[["street"]].fillna("NA").to_numpy(object), "age": frame[["age"]].to_numpy(np.float32)}
     label, probabilities = run_onnx(to_onnx(fitted), inputs)
@@ -566,7 +564,7 @@ def test_the_header_of_a_table_model_says_how_to_encode_a_row(table_model):
     assert "0: age, " in header
     assert "where missing" in header
     assert "side=right, 0 or 1, 0.5 where unknown" in header
-    assert f"TENURE_N_FEATURES {len(table_model.encoding.feature_names)}\n" in header
+    assert f"TENURE_N_FEATURES {len(table_model.table_encoding_.feature_names)}\n" in header
 
 
 def test_the_command_line_writes_what_python_does(table_model, tmp_path):

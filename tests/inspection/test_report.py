@@ -271,8 +271,8 @@ def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     frame["y"] = y = (frame["pet"] == "emu") * 5.0 + frame["age"]
     frame.loc[0, "pet"] = "?"
     estimator = RFLAFRegressor(20, random_state=0, **PAPER).fit(Encoding().transform(frame), y)
-    wrapped = SimpleNamespace(encoding=Encoding(), estimator=estimator, target=SimpleNamespace(name="y <- x"))
-    page = render_report(wrapped, frame, y, plan=plan)
+    estimator.table_encoding_, estimator.target_encoding_ = Encoding(), SimpleNamespace(name="y <- x")
+    page = render_report(estimator, frame, y, plan=plan)
     assert "<h1>A model of y &lt;- x</h1>" in page
     assert "'always' is left out" in page
     assert "1 column has missing values" in page
@@ -280,7 +280,7 @@ def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     assert re.search(r'<span class="name" title="pet">pet</span>', page)
     levels = re.search(r'aria-label="Mean prediction at every level of pet">(.*?)</ol>', page)
     assert re.findall(r'title="(\w+)"', levels[1])[0] == "emu"
-    importance = subject_of(wrapped).by_origin(np.array([3.0, 4.0, 0.0, 1.0]))
+    importance = subject_of(estimator).by_origin(np.array([3.0, 4.0, 0.0, 1.0]))
     assert importance == [("pet", 5.0), ("age", 1.0)]
 
 

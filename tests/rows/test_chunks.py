@@ -11,7 +11,8 @@ import pytest
 
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.files import chunks as reading
-from rflaf.rows.files.chunks import Layout, find_layout, read_chunks, read_table, write_chunks
+from rflaf.rows.files.chunks import Layout, find_layout, read_chunks, read_table
+from rflaf.rows.files.outputs import write_chunks
 from rflaf.rows.tables import summarise
 
 

@@ -29,8 +29,10 @@ from rflaf import (
 )
 from rflaf.errors import ClusterError
 from rflaf.rows.blocks import ArraySource, Block, Pairs, Scratch, StandardisedTargets, parts_of
-from rflaf.rows.dask import Cluster, DaskExecutor, DaskSource, _add, executor_for, is_collection, open_collection
+from rflaf.rows.dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collection
+from rflaf.rows.dask.executor import _add
 from rflaf.rows.executors import ThreadExecutor
+from rflaf.rows.inputs import executor_for
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")

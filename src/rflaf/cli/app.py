@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from rflaf import __version__
 from rflaf.rows.files.outputs import check_output
@@ -110,10 +110,10 @@ def reproduce(
         results.print(str(path), highlight=False, soft_wrap=True)
 
 
-def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> Table:
+def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> RichTable:
     n_rows, n_columns = problem.X_train.shape
     title = f"{problem.name}: {n_rows} training rows x {n_columns} columns; test error / variance (seconds to fit)"
-    table = Table(title=title, title_justify="left", min_width=len(title))
+    table = RichTable(title=title, title_justify="left", min_width=len(title))
     table.add_column("width", justify="right")
     for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
         table.add_column(scheme, justify="right")

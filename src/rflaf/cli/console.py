@@ -15,7 +15,7 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from rflaf.errors import MissingExtraError
 
@@ -24,7 +24,7 @@ errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
 
 
-def show(values: Mapping[str, Any], lines: Iterable[str | Table], as_json: bool) -> None:
+def show(values: Mapping[str, Any], lines: Iterable[str | RichTable], as_json: bool) -> None:
     """Print ``values`` as JSON, or else ``lines``."""
     if as_json:
         results.print(json.dumps(_finite(values), default=str), markup=False, highlight=False, soft_wrap=True)

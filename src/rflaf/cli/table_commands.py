@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.table import Table
+from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
@@ -22,12 +22,12 @@ from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
 from rflaf.inspection.report.quality import usual_models
 from rflaf.inspection.report.speed import cost_in_batch
-from rflaf.rows.files.chunks import read_table
+from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
-from rflaf.rows.tables import MISSING, find_column, make_encoding, make_target, summarise
+from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
 from .console import show, working
-from .model_commands import Data, Header, Json
+from .options import Data, Header, Json, read_from
 
 Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
 
@@ -44,7 +44,7 @@ def plan(
     header: Header = None,
     as_json: Json = False,
 ) -> None:
-    """Tell how wide a model should be before it is trained, by theory and by a look at a sample.
+    """Say how wide a model should be before it is trained, by theory and from a sample.
 
     Example:  rflaf plan houses.csv --target price --out spectrum.png
     """
@@ -59,7 +59,7 @@ def plan(
         )  # fmt: skip
     if out is not None:
         _draw(answer, out)
-    lines: list[str | Table] = [_plan_table(answer)]
+    lines: list[str | RichTable] = [_plan_table(answer)]
     show(_plan_values(answer), lines if out is None else [*lines, f"picture: {out}"], as_json)
 
 
@@ -103,9 +103,10 @@ class Benched:
 
 def _encoded(data: Path, target: str, header: bool | None) -> tuple[Array, Array, str]:
     """The columns as numbers, the target, and the task."""
-    table = read_table(data, header)
-    aim = make_target(summarise(table.select([find_column(target, table.column_names)])), target)
-    encoding = make_encoding(summarise(table), {aim.name}, (), MISSING)
+    table = require_arrow().concat_tables(chunk for _, chunk in read_rows(read_from(data, header)))
+    summary = summarise(table)
+    aim = make_target(summary, find_column(target, table.column_names))
+    encoding = make_encoding(summary, {aim.name})
     return encoding.transform(table), aim.read(table), aim.task
 
 
@@ -128,8 +129,8 @@ def _compare(X: Array, y: Array, classify: bool, widths: list[int], test_share: 
         yield Benched(name, scores[0].name, scores[0].value, seconds, cost_in_batch(predict, X_test))
 
 
-def _bench_table(results: list[Benched]) -> Table:
-    table = Table()
+def _bench_table(results: list[Benched]) -> RichTable:
+    table = RichTable()
     for heading in ("model", results[0].metric, "seconds to fit", "microseconds a row"):
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for result in sorted(results, key=lambda result: result.error):
@@ -137,8 +138,8 @@ def _bench_table(results: list[Benched]) -> Table:
     return table
 
 
-def _plan_table(answer: WidthPlan) -> Table:
-    table = Table(show_header=False)
+def _plan_table(answer: WidthPlan) -> RichTable:
+    table = RichTable(show_header=False)
     for quantity, value, meaning in answer.table():
         table.add_row(quantity, value, meaning)
     return table

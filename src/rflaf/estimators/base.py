@@ -6,17 +6,13 @@ estimator is left as it was.
 
 from __future__ import annotations
 
-import logging
-import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
-import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 from sklearn.base import (
     BaseEstimator,
@@ -25,22 +21,18 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
-from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
 
-from rflaf.errors import Array, InvalidParameterError, OutlierWarning, StopReason
+from rflaf.errors import Array, OutlierWarning, StopReason
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
 from rflaf.model.random_feature_model import RandomFeatureModel
-from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
+from rflaf.rows.blocks import BlockSource
 from rflaf.rows.checkpoint import resumed
-from rflaf.rows.dask import by_partition, executor_for
 from rflaf.rows.executors import resolve_n_jobs
-from rflaf.rows.files import is_files
-from rflaf.rows.inputs import OpenRows, open_rows
-from rflaf.rows.progress import Begin, displays, watched
-from rflaf.rows.tables import TableEncoding
-from rflaf.training.memory import TableSize, plan_more, plan_prediction
+from rflaf.rows.inputs import executor_for
+from rflaf.rows.progress import Begin, watched
+from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
 from rflaf.training.result import FitResult
 from rflaf.training.solvers.shared_activation import Search
@@ -49,24 +41,17 @@ from rflaf.training.train import train_model
 
 from .parameters import check_parameters, refuse_contradiction, resolve_basis, resolve_random_state, sized_basis
 from .retired import accept_retired, refuse_retired
+from .rows_in import Fitting, ReadsRows
 from .sampling import GreedySelection, LeverageSampling, Sampling, resolve_sampling
 from .thumbnail import activation_figure
+from .verbosity import shown
 
 
-@dataclass(frozen=True, slots=True)
-class Fitting:
-    """A fit under way: what it has opened, and what its passes are begun with."""
-
-    opened: ExitStack
-    begin: Begin
-
-
-class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What the estimators share: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
 
-    table_encoding_: TableEncoding | None = None
     _retired: Mapping[str, Any] = MappingProxyType({})  # arguments of earlier releases that have no successor
     _terms: Terms
     _seen: Seen | None
@@ -187,41 +172,9 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
         What it opens is closed with it.
         """
-        with (
-            _unchanged_on_error(self),
-            _shown(self.verbose),
-            displays(bool(self.verbose)) as begin,
-            ExitStack() as opened,
-        ):
+        with _unchanged_on_error(self), shown(bool(self.verbose)) as begin, ExitStack() as opened:
             check_parameters(self)
             yield Fitting(opened, begin)
-
-    def _rows(
-        self, fit: Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
-    ) -> tuple[BlockSource, bool]:
-        """Rows with numeric targets that a loss takes, however they are given; and whether y is a single column."""
-        rows = open_rows(X, y, sample_weight, False, None if reset else self.table_encoding_, fit.begin, self._memory)
-        if rows is not None:
-            fit.opened.enter_context(closing(rows))
-            self._take_columns(rows, reset)
-            if reset:
-                loss.check_range(*rows.target_range)
-            return CheckedTargets(rows.source, loss), rows.single_output
-        self.table_encoding_ = None
-        X, y = self._check_numbers(X, y, reset)
-        (loss.check if reset else loss.check_more)(y)
-        return array_source(X, y, check_weight(sample_weight, X)), np.ndim(y) == 1
-
-    def _check_numbers(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
-        """Rows and numeric targets, validated."""
-        X, y = validate_data(
-            self, X, y,
-            accept_sparse="csr", dtype=(np.float64, np.float32), multi_output=True, y_numeric=True,
-            ensure_min_samples=2 if reset else 1, reset=reset,
-        )  # fmt: skip
-        if sp.issparse(y):
-            raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
-        return X, y
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
@@ -253,95 +206,18 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
 
-    def _take_columns(self, rows: OpenRows, reset: bool) -> None:
-        """Remember the columns of rows that are not in memory, as `validate_data` does of those that are."""
-        names = None if rows.feature_names is None else np.array(rows.feature_names, dtype=object)
-        if reset:
-            _check_feature_names(self, None, reset=True)
-            self.n_features_in_ = rows.source.n_features
-            self.table_encoding_ = rows.encoding
-            if names is not None:
-                self.feature_names_in_ = names
-            if rows.source.n_samples < 2:
-                raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
-        else:
-            known = getattr(self, "feature_names_in_", None)
-            if rows.source.n_features != self.n_features_in_ or (
-                names is not None and known is not None and names.tolist() != known.tolist()
-            ):
-                raise InvalidParameterError(
-                    "columns must be those of the first rows, in their order",
-                    rows.source.n_features if names is None else names.tolist(),
-                    f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
-                )
-
-    def _by_rows(self, X: Any, answer: Callable[[Any], Array], out: Array | None = None) -> Array:
-        """What ``answer`` says of validated rows, in ``out`` if given; of rows in files block by block."""
-        check_is_fitted(self)
-        if not is_files(X):
-            answers = answer(self._check_rows(X))
-            return answers if out is None else _write(answers, out, 0, answers.shape[0])
-        with _shown(self.verbose), displays(bool(self.verbose)) as begin:
-            opened = open_rows(X, None, None, False, self.table_encoding_, begin, self._memory)
-            assert opened is not None
-            with closing(opened):
-                return self._by_blocks(self._readable(opened), answer, out, begin)
-
-    def _by_blocks(self, source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
-        n_rows = source.n_samples
-        with begin("predict", n_rows, n_rows) as display:
-            for i in range(len(source)):
-                block = source[i]
-                answers = answer(block.X)
-                if out is None:
-                    out = np.empty((n_rows, *answers.shape[1:]), answers.dtype)
-                _write(answers, out, block.first, n_rows)
-                display.advance(block.n_rows)
-        assert out is not None  # files have rows
-        return out
-
-    def _readable(self, opened: OpenRows) -> BlockSource:
-        """Rows to predict, in blocks worth a call that fit the memory."""
-        if opened.source.n_features != self.n_features_in_:
-            raise InvalidParameterError(
-                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
-            )
-        width = self.model_.n_components + self.model_.n_outputs
-        return opened.source.with_rows(plan_prediction(self._memory, TableSize.of(opened.source), width))
-
-    def _score_files(
-        self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
-    ) -> tuple[Array, Array, Array | None]:
-        """Targets, answers and weights of rows in files, read once."""
-        check_is_fitted(self)
-        opened = open_rows(X, y, sample_weight, labels, self.table_encoding_)
-        assert opened is not None
-        with closing(opened):
-            source = self._readable(opened)
-            blocks = (source[i] for i in range(len(source)))
-            parts = [(block.y, answer(block.X), block.weight) for block in blocks]
-        targets, answers = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        weights = [part[2] for part in parts if part[2] is not None]
-        return targets, answers, np.concatenate(weights) if weights else None
-
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
             warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
-    @by_partition
     def transform(self, X: Any, *, out: Array | None = None) -> Array:
         """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_).
 
         They are written into the array ``out`` if one is given.
         """
         return self._by_rows(X, lambda rows: self.model_.features(rows), out)
-
-    def _check_rows(self, X: Any) -> Any:
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        return sp.csr_array(X) if sp.issparse(X) else X
 
     def _spec(self) -> FitSpec:
         """Return the checked arguments as a specification."""
@@ -364,10 +240,6 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             memory=self._memory,
             **({} if sampling is None else sampling.settings()),
         )
-
-    @property
-    def _memory(self) -> int | None:
-        return None if self.memory == "auto" else int(self.memory)
 
     def _loss(self) -> Loss:
         return Squared()
@@ -428,38 +300,8 @@ class RandomFeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         return tags
 
 
-def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
-    """Put answers about some of ``n_rows`` rows in their place in an array that can hold those about all."""
-    shape, rounded = (n_rows, *answers.shape[1:]), answers.dtype.kind == "f"
-    if not (
-        isinstance(out, np.ndarray)
-        and out.shape == shape
-        and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
-    ):
-        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise InvalidParameterError(
-            f"out must be an array of shape {shape} that can hold {answers.dtype}",
-            found,
-            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
-        )
-    out[first : first + answers.shape[0]] = answers
-    return out
-
-
 def _number_or_none(value: Any) -> float | None:
     return None if value == "auto" else float(value)
-
-
-def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
-    """Return the weights of the rows of ``X``, validated, or None."""
-    if sample_weight is None:
-        return None
-    if not np.any(np.asarray(sample_weight)):
-        raise InvalidParameterError(
-            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
-        )
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
-    return weight
 
 
 @contextmanager
@@ -472,28 +314,3 @@ def _unchanged_on_error(estimator: Any) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-class _ToStandardError(logging.Handler):
-    """Standard error as it is at the time: a progress bar puts itself before it."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
-
-
-@contextmanager
-def _shown(verbose: bool) -> Iterator[None]:
-    """Show the log of the package on standard error while a verbose fit runs."""
-    if not verbose:
-        yield
-        return
-    logger, handler = logging.getLogger("rflaf"), _ToStandardError()
-    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

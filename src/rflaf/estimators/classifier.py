@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any, Self
 
 import numpy as np
@@ -14,23 +13,22 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
-from rflaf.rows.dask import by_partition
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import open_rows
+from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
 from rflaf.training.result import FitResult
 
-from .base import Fitting, RandomFeatureEstimator, check_weight
+from .base import RandomFeatureEstimator
 from .class_labels import check_class_weight, known_classes, refuse_one_class, refuse_others
 from .parameters import check_value, resolve_loss
 from .retired import accept_retired
+from .rows_in import Fitting, check_weight
 from .sampling import Sampling
 
 
@@ -242,7 +240,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             self._warn(result)
         return self
 
-    @by_partition
     def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
         """Return f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
@@ -255,14 +252,14 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows ``X``, which may be in files, whose label is predicted."""
-        if is_files(X):
+        if is_files(X) or is_frame(X):
             from sklearn.metrics import accuracy_score  # slow to import, and only needed here
 
-            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._label, labels=True)
-            return float(accuracy_score(y[:, 0].astype(answers.dtype), answers, sample_weight=sample_weight))
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._label, labels=True)
+            y = y[:, 0].astype(answers.dtype) if is_files(X) else y
+            return float(accuracy_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
-    @by_partition
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
         """Return the most likely label of every row of ``X``, (n_samples,)."""
         return self._by_rows(X, self._label, out)
@@ -273,13 +270,11 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(_gives_probabilities)
-    @by_partition
     def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
         return self._by_decision(X, _probabilities, out)
 
     @available_if(_gives_probabilities)
-    @by_partition
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Return log probabilities, (n_samples, n_classes), exact even if a probability underflows."""
         return self._by_decision(X, _log_probabilities, out)
@@ -293,14 +288,13 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         self, fit: Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[BlockSource, Array, Array]:
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = open_rows(X, y, sample_weight, True, None if reset else self.table_encoding_, fit.begin, self._memory)
+        rows = self._open(fit, X, y, sample_weight, True, reset)
         if rows is not None:
-            fit.opened.enter_context(closing(rows))
-            self._take_columns(rows, reset)
             found = sorted(rows.label_weights)
             return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
-        self.table_encoding_ = None
-        X, y = self._check_labels(X, y, reset)
+        X, y, sample_weight = self._encoded(X, y, sample_weight, True, reset)
+        X, y = self._checked(X, y, reset)
+        check_classification_targets(y)
         weight = check_weight(sample_weight, X)
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
@@ -344,20 +338,6 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             self.class_weight, classes=present, y=present, sample_weight=weights
         )
         return factor
-
-    def _check_labels(self, X: Any, y: Any, reset: bool = True) -> tuple[Any, Array]:
-        """Rows and labels, validated."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_min_samples=2 if reset else 1,
-            reset=reset,
-        )
-        check_classification_targets(y)
-        return X, y
 
 
 def _probabilities(f: Array) -> Array:

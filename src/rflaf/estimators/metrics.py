@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -22,19 +21,21 @@ class Score:
     shown: str = "figure"
 
 
-def metrics_of(estimator: Any, X: Array, y: Array) -> dict[str, float]:
-    """Return r2, rmse and mae of a regressor; accuracy, log_loss and, for two classes, auc of a classifier.
+def metrics_of(
+    y: Array, predicted: Array, classes: Array | None = None, probabilities: Array | None = None
+) -> dict[str, float]:
+    """Return r2, rmse and mae of a regression; accuracy, log_loss and, for two classes, auc of a classification.
 
-    Labels unknown to the classifier count as errors; log_loss and auc are then omitted.
+    Labels outside ``classes`` count as errors; log_loss and auc are then omitted.
     """
-    if not hasattr(estimator, "classes_"):
-        rmse, mae, explained = regression_scores(_columns(y), _columns(estimator.predict(X)))
+    if classes is None:
+        rmse, mae, explained = regression_scores(_columns(y), _columns(predicted))
         return {"r2": explained.value, "rmse": rmse.value, "mae": mae.value}
-    classes = estimator.classes_
-    if not (hasattr(estimator, "predict_proba") and np.isin(y, classes).all()):
-        return {"accuracy": float(np.mean(estimator.predict(X) == y))}
-    log_loss, accuracy, *area = classification_scores(np.searchsorted(classes, y), estimator.predict_proba(X))
-    metrics = {"accuracy": accuracy.value, "log_loss": log_loss.value}
+    metrics = {"accuracy": float(np.mean(predicted == y))}
+    if probabilities is None or not np.isin(y, classes).all():
+        return metrics
+    log_loss, _, *area = classification_scores(np.searchsorted(classes, y), probabilities)
+    metrics["log_loss"] = log_loss.value
     return {**metrics, "auc": area[0].value} if area and len(classes) == 2 else metrics
 
 

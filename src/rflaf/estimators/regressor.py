@@ -16,8 +16,8 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
 from rflaf.functions.losses import Huber, Loss, Pinball, Poisson, Squared
-from rflaf.rows.dask import by_partition
 from rflaf.rows.files import is_files
+from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
 from .parameters import check_value, resolve_loss
@@ -227,7 +227,6 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
                 f"y must have as many outputs as the first rows, shape {shape}", n_outputs, "Call fit to begin anew."
             )
 
-    @by_partition
     def predict(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
         """Return the mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs).
 
@@ -237,27 +236,28 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         of rows in files do not fit in memory.
         """
         if not return_std:
-            return self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), out)
+            return self._by_rows(X, self._mean, out)
         check_is_fitted(self)
         self._need_last_layer("return_std=True")
         of_mean, of_deviation = (None, None) if out is None else out
-        mean = self._by_rows(X, lambda rows: self._shaped(self._mean(rows)), of_mean)
-        return mean, self._by_rows(X, lambda rows: self._shaped(self.model_.deviation(rows)), of_deviation)
-
-    def _shaped(self, answers: Array) -> Array:
-        """Return a single output as (n_rows,) if the targets had that shape."""
-        return answers[:, 0] if self._single_output else answers
+        return self._by_rows(X, self._mean, of_mean), self._by_rows(X, self._deviation, of_deviation)
 
     def _mean(self, rows: Any) -> Array:
-        """Return the prediction at validated rows, (n_rows, n_outputs)."""
-        return self.loss_.mean(self.model_.decision(rows, self.n_jobs))
+        """Return the prediction at validated rows, shaped like the targets."""
+        mean = self.loss_.mean(self.model_.decision(rows, self.n_jobs))
+        return mean[:, 0] if self._single_output else mean
+
+    def _deviation(self, rows: Any) -> Array:
+        """Return the standard deviation of a new observation at validated rows, shaped like the targets."""
+        deviation = self.model_.deviation(rows)
+        return deviation[:, 0] if self._single_output else deviation
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
-        if is_files(X):
+        if is_files(X) or is_frame(X):
             from sklearn.metrics import r2_score  # slow to import, and only needed here
 
-            y, answers, sample_weight = self._score_files(X, y, sample_weight, self._mean, labels=False)
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
             return float(r2_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 

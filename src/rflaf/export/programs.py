@@ -16,7 +16,6 @@ from numpy.typing import DTypeLike
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import InvalidParameterError
-from rflaf.estimators.table_model import TableModel
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.files.outputs import replacing
 
@@ -35,9 +34,10 @@ def to_onnx(
 
     Parameters
     ----------
-    estimator : an estimator of this package, a pipeline whose other steps skl2onnx supports, a `RandomFeatureModel`,
-        or a `TableModel`, which becomes one graph with its encoding; `rflaf.export.table_graph` lists its inputs
-    path : file to write
+    estimator : an estimator of this package, a pipeline whose other steps skl2onnx knows, or a `RandomFeatureModel`. An
+        estimator fitted to a table of mixed columns becomes one graph with its encoding, whose inputs
+        `rflaf.export.table_graph` lists
+    path : where to write the model
     dtype : float32 or float64, the precision of numeric inputs and of the arithmetic
     sample : a few rows of a data frame, for a pipeline whose steps select columns by name: every column becomes an
         input (n_rows, 1), numbers in ``dtype`` and all else as strings. By default there is one input "X".
@@ -49,9 +49,9 @@ def to_onnx(
     Missing and infinite values are not checked.
     """
     dtype = _precision(dtype)
-    if not isinstance(estimator, RandomFeatureModel | TableModel):
+    if not isinstance(estimator, RandomFeatureModel):
         check_is_fitted(estimator)
-    if isinstance(estimator, TableModel):
+    if getattr(estimator, "table_encoding_", None) is not None:
         model = convert_table(estimator, dtype)
     else:
         model = convert(estimator, _inputs(estimator, dtype, sample))
@@ -65,11 +65,11 @@ def to_c(
 ) -> str:
     """Return a C99 header with one function of one row, ``NAME_predict(x, out)``; write it to ``path`` if given.
 
-    Its arrays are static and constant; it uses a little stack and calls only ``exp``, for probabilities and counts.
-    ``out`` receives the prediction, the features of a transformer, or, for a classifier, one number per class and then
-    the index of the label; the comment on top of the header lists columns and classes. ``name`` is the
-    prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``). The header of a `TableModel` holds its
-    estimator, which takes encoded rows.
+    Its arrays are static and constant, it takes no memory but a little stack and calls nothing, but ``exp`` where
+    probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
+    classifier, a number for every class and then the number of the label; the comment on top of the header lists
+    columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
+    Of an estimator fitted to a table of mixed columns the function takes encoded rows.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))
@@ -78,8 +78,9 @@ def to_c(
     True
     """
     columns = getattr(estimator, "feature_names_in_", None)
-    if isinstance(estimator, TableModel):
-        estimator, columns = estimator.estimator, encoded_columns(estimator.encoding)
+    encoding = getattr(estimator, "table_encoding_", None)
+    if encoding is not None:
+        columns = encoded_columns(encoding)
     text = write_header(formula_of(estimator, _precision(dtype)), name, columns)
     if path is not None:
         _write(path, text.encode("ascii"))

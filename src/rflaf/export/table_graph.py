@@ -1,4 +1,4 @@
-"""A whole table model as ONNX: the encoding of its columns before the estimator, one input per column.
+"""An estimator fitted to a table as ONNX: the encoding of its columns before the model, one input per column.
 
 | a column of | its input, (n_rows, 1) | missing |
 | --- | --- | --- |
@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from rflaf.errors import Array
-from rflaf.estimators.table_model import TableModel
 from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding
 
 from .onnx_graph import Graph, convert, require_skl2onnx, tensor_type
@@ -33,17 +32,18 @@ class _Encoder(TransformerMixin, BaseEstimator):
         self.dtype = dtype
 
 
-def convert_table(model: TableModel, dtype: np.dtype[Any]) -> Any:
-    """The ONNX model of a table model: inputs are the columns of its encoding, by name and in its order."""
+def convert_table(estimator: Any, dtype: np.dtype[Any]) -> Any:
+    """Return the ONNX model of an estimator with an encoding: inputs are its columns, by name and in its order."""
     from sklearn.pipeline import Pipeline  # slow to import, and only needed here
 
     require_skl2onnx().update_registered_converter(_Encoder, "RflafTableEncoding", _declare, _encode)
-    pipeline = Pipeline([("encoding", _Encoder(model.encoding, dtype)), ("estimator", model.estimator)])
-    return convert(pipeline, [(column.name, _input_dtype(column, dtype), 1) for column in model.encoding.columns])
+    encoding: TableEncoding = estimator.table_encoding_
+    pipeline = Pipeline([("encoding", _Encoder(encoding, dtype)), ("estimator", estimator)])
+    return convert(pipeline, [(column.name, _input_dtype(column, dtype), 1) for column in encoding.columns])
 
 
 def encoded_columns(encoding: TableEncoding) -> list[str]:
-    """Return a description of every column of an encoded row."""
+    """Describe every column of an encoded row, for readers who write such rows."""
     names: list[str] = []
     for column in encoding.columns:
         first, *others = column.feature_names
@@ -88,7 +88,7 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 
 
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
-    """Encode a category as one column for two levels, otherwise as one column per level."""
+    """Return one column for two levels, else one per level, 1 where the level of a text is the column's."""
     n_levels, nowhere = len(column.levels), -1
     if len(column.feature_names) == 1:
         value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)

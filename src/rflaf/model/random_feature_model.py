@@ -144,7 +144,7 @@ class RandomFeatureModel:
         elif feature_map.centre is not None:
             X = X - feature_map.centre
         out = np.empty((n_rows, self.v.shape[1]), dtype)
-        n_threads = 1 if n_jobs == 1 else n_rows * self.n_components // _THREAD_WORK
+        n_threads = 1 if n_jobs == 1 else n_rows * self.v.shape[0] // _THREAD_WORK
         if n_threads < 2:
             predict(X, out, 0, n_rows)
         else:

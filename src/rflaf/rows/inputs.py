@@ -1,28 +1,33 @@
-"""What users pass as rows: arrays, which the estimators check themselves, or a table that is somewhere else.
+"""The one door for rows: arrays, frames, Arrow tables, files and Dask collections.
 
-`open_rows` is the one place that tells which, and the one entry for rows that are read block by block.
+`open_rows` opens rows that are read block by block, and returns None for rows in memory. Of these, frames with columns
+that are no numbers or have gaps are encoded as files are (`encode_frame`); the estimators check all others.
+`executor_for` chooses where sums over the rows run.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from .blocks import BlockSource
-from .dask import is_collection, open_collection
+from .blocks import BlockSource, innermost, parts_of
+from .dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collection
+from .executors import ThreadExecutor
 from .files import is_files, open_table
 from .progress import Begin, Quiet
-from .tables import TableEncoding
+from .tables import TableEncoding, TargetEncoding, as_table, find_column, make_encoding, make_target, summarise
 
 
 class OpenRows(Protocol):
-    """Rows that are not in memory, checked and ready to be read; to be closed.
+    """Rows outside memory, checked and ready to be read; to be closed.
 
-    ``source`` has targets as they are, numbers or labels; ``encoding`` says how columns become inputs, None where they
-    are numbers already; ``feature_names`` are those of the inputs, None where they have none; ``label_weights`` is the
-    weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs), none for labels.
+    ``source`` has the targets as they are, numbers or labels; ``encoding`` turns columns into inputs, None where they
+    are numbers already; ``target`` is the encoding of a named target column; ``feature_names`` are those of the inputs,
+    None where they have none; ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest
+    targets (2, n_outputs), empty for labels.
     """
 
     @property
@@ -30,6 +35,9 @@ class OpenRows(Protocol):
 
     @property
     def encoding(self) -> TableEncoding | None: ...
+
+    @property
+    def target(self) -> TargetEncoding | None: ...
 
     @property
     def feature_names(self) -> Sequence[str] | None: ...
@@ -55,12 +63,84 @@ def open_rows(
     begin: Begin = Quiet,
     memory: int | None = None,
 ) -> OpenRows | None:
-    """Rows to learn from, or with the ``encoding`` of a fit to predict; None for arrays and frames in memory.
+    """Open rows to learn from, or, with the ``encoding`` of a fit, to predict; None for arrays and frames in memory.
 
-    Passes over the rows are shown by ``begin``; to look at files takes no more than ``memory`` bytes.
+    ``begin`` shows the progress of passes over the rows; scanning files takes at most ``memory`` bytes.
     """
     if is_files(X):
         return open_table(X, y, sample_weight, labels, encoding, begin, memory)
-    if is_collection(X):
+    if is_lazy(X):
         return open_collection(X, y, sample_weight, labels, begin)
     return None
+
+
+def is_lazy(X: Any) -> bool:
+    """Return whether ``X`` is a Dask collection; without Dask imported it cannot be one."""
+    return "dask" in sys.modules and is_collection(X)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether ``X`` is a table in memory with named columns: a pandas or polars frame, or an Arrow table."""
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_lazy(X))
+
+
+def is_plain(frame: Any) -> bool:
+    """Return whether every column of a frame holds numbers without gaps, which scikit-learn validates."""
+    if hasattr(frame, "iloc"):  # pandas
+        return all(getattr(kind, "kind", "O") in "biuf" for kind in frame.dtypes) and not frame.isna().any(axis=None)
+    columns = as_table(frame).columns
+    types = [str(column.type) for column in columns]
+    numeric = all(kind.startswith(("int", "uint", "float", "double", "halffloat", "bool")) for kind in types)
+    return numeric and not any(column.null_count or _has_nan(column) for column in columns)
+
+
+def _has_nan(column: Any) -> bool:
+    values = column.to_numpy()
+    return values.dtype.kind == "f" and bool((values != values).any())
+
+
+def encode_frame(frame: Any) -> tuple[NDArray[Any], TableEncoding]:
+    """Return a frame as an array, and the encoding learned from it."""
+    table = as_table(frame)
+    encoding = make_encoding(summarise(table))
+    return encoding.transform(table), encoding
+
+
+def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bool) -> tuple[Any, TargetEncoding, Any]:
+    """Return the column ``name`` of a frame as targets, its encoding, learned unless given, and the other columns."""
+    table = as_table(frame)
+    if target is None:
+        column = table.select([find_column(name, table.column_names)])
+        target = make_target(summarise(column), name, "classification" if labels else "regression")
+    values = target.read(table)
+    if hasattr(frame, "drop_columns"):  # Arrow
+        return values, target, frame.drop_columns([name])
+    return values, target, frame.drop(columns=[name]) if hasattr(frame, "iloc") else frame.drop(name)
+
+
+def target_of(y: Any, labels: bool) -> TargetEncoding | None:
+    """Return the encoding of targets in memory that have a name, as a column of a frame has."""
+    name = getattr(y, "name", None)
+    if not isinstance(name, str):
+        return None
+    kinds = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
+    return TargetEncoding(
+        name, "classification" if labels else "regression", kinds.get(y.to_numpy().dtype.kind, "text")
+    )
+
+
+def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskExecutor:
+    """Return the executor of sums over a source: the cluster its rows live on, or threads of this process.
+
+    The workers of a distributed client read row groups of Parquet files themselves.
+    """
+    source = innermost(source)
+    if parts_of(source) is None:
+        return ThreadExecutor(n_workers)
+    if isinstance(source, DaskSource):
+        return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
+    if "distributed" in sys.modules:
+        cluster = Cluster.current()
+        if cluster.client is not None:
+            return DaskExecutor(cluster, ThreadExecutor(n_workers))
+    return ThreadExecutor(n_workers)

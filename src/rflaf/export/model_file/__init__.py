@@ -1,4 +1,4 @@
-"""Model files: a fitted estimator, alone or with the encoding of its table, as data.
+"""Model files: a fitted estimator, with the encodings of its columns and its target, as data.
 
 One file in the safetensors format: arrays as they are, and in its metadata a JSON header with the format number, the
 version of the library, the class, its parameters, feature names, classes and provenance. No pickle, no code: reading
@@ -35,7 +35,7 @@ __all__ = ["FORMAT", "check_output", "describe_file", "load", "replacing", "requ
 
 
 def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted estimator or a `TableModel` to ``path``.
+    """Write a fitted estimator to ``path``.
 
     ``provenance`` is any JSON about how it came about. The file takes its place only when it is whole and can be read.
     Not kept: what the candidates in ``trials_`` predicted, and a ``random_state`` that is a generator, which becomes
@@ -55,12 +55,12 @@ def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None =
 
 
 def load(path: str | Path) -> Any:
-    """The estimator or `TableModel` in a file that `save` wrote; anything else is an `UnreadableModelFile`."""
+    """Return the estimator in a file that `save` wrote, of any version; else raise `UnreadableModelFile`."""
     return build(*unpack(Path(path)))
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:
-    """What is in a model file, in plain values; nothing is built and no array is read.
+    """Return the contents of a model file in plain values; nothing is built and no array is read.
 
     Besides the header: ``arrays``, the dtype and shape of each, and ``bytes``, the size of the file.
     """

@@ -18,11 +18,22 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
 
-FORMAT = 1
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}  # from a format to the next, for headers
+FORMAT = 2
 _LARGEST_HEADER = 2**24  # bytes
 MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
+
+
+def _one_encoding(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 1 in format 2: the encoding of a table model is that of its estimator."""
+    table = header.get("table")
+    kept = {**{name: value for name, value in header.items() if name != "table"}, "format": 2}
+    if table is None:
+        return {**kept, "columns": header.get("columns"), "target": None}
+    return {**kept, "columns": table}
+
+
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding}  # from a format to the next
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:

@@ -1,4 +1,4 @@
-"""An estimator or a table model from a header and arrays, all of them checked before they are used."""
+"""An estimator from a header and arrays, all of them checked before they are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rflaf.errors import Array, StopReason, UnreadableModelFile
 from rflaf.estimators import RFLAFClassifier
 from rflaf.estimators.parameters import check_values
 from rflaf.estimators.retired import RETIRED, translate
-from rflaf.estimators.table_model import TableModel
 from rflaf.functions.bases import RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
 from rflaf.functions.densities import Directions
@@ -42,7 +41,7 @@ _FARTHEST_END = 1e100  # of the interval of a basis, and the width of its functi
 
 
 def build(header: dict[str, Any], arrays: Arrays, size: int) -> Any:
-    """Estimator or table model from values that are all checked before they are used."""
+    """Return the estimator of values that are all checked before they are used."""
     try:
         header = present(header, arrays.path)
         _check_shapes(Node(header, arrays.shapes, "header"), size)
@@ -79,22 +78,19 @@ def _read_model(header: Node, size: int) -> Any:
     if isinstance(activation.basis, RBFBasis):
         resolution = activation.basis.resolution(activation.coefficients)
         _check_work(activation.basis, activation.coefficients.shape[0], resolution, size)
-    if header["table"].value is None:
-        return estimator
-    encoding = TableEncoding.from_dict(header["table"].value)
+    return estimator
+
+
+def _read_target(header: Node, estimator: Any) -> TargetEncoding | None:
+    """Return the encoding of the target, which must be one the estimator can predict."""
     target = header["target"]
-    tasks = {"regression": "regression", "classification": "classification"}
+    if target.value is None:
+        return None
     kinds = {kind: kind for kind in ("number", "whole", "truth", "text")}
-    task = target["task"].one_of(tasks)
-    aim = TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text())
-    if len(encoding.feature_names) != estimator.n_features_in_:
-        raise ValueError(f"the encoding makes {len(encoding.feature_names)} columns for {estimator.n_features_in_}")
+    task = target["task"].one_of({"regression": "regression", "classification": "classification"})
     if (task == "classification") != isinstance(estimator, RFLAFClassifier):
         raise ValueError(f"a {type(estimator).__name__} cannot do {task}")
-    provenance = header["provenance"].value
-    if not isinstance(provenance, dict):
-        raise header["provenance"].refuse("an object")
-    return TableModel(encoding, aim, estimator, provenance)
+    return TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text())
 
 
 def _read_estimator(header: Node) -> Any:
@@ -118,7 +114,14 @@ def _read_estimator(header: Node) -> Any:
     estimator.n_features_in_ = n_features
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.table_encoding_ = _read_columns(header, n_features)
+    estimator.table_encoding_ = encoding = _read_columns(header, n_features)
+    if encoding is not None:
+        estimator.feature_names_in_ = np.array(encoding.feature_names, dtype=object)
+    estimator.target_encoding_ = _read_target(header, estimator)
+    if not isinstance(header["provenance"].value, dict):
+        raise header["provenance"].refuse("an object")
+    if header["provenance"].value:
+        estimator.provenance_ = header["provenance"].value
     if isinstance(estimator, RFLAFClassifier):
         estimator.classes_ = _read_labels(header["classes"], n_outputs)
         single_output = False
@@ -132,12 +135,12 @@ def _read_estimator(header: Node) -> Any:
 
 
 def _read_columns(header: Node, n_features: int) -> TableEncoding | None:
-    """The encoding of an estimator that was fitted to a file; the first files of format 1 do not speak of it."""
-    if header.value.get("columns") is None:
+    """Return the encoding of the columns of an estimator that was fitted to a table."""
+    if header["columns"].value is None:
         return None
     encoding = TableEncoding.from_dict(header["columns"].value)
     if len(encoding.feature_names) != n_features:
-        raise header["columns"].refuse(f"an encoding of {n_features} columns")
+        raise ValueError(f"the encoding makes {len(encoding.feature_names)} columns for {n_features}")
     return encoding
 
 
@@ -255,7 +258,7 @@ def _read_activation(node: Node, width: int) -> Activation:
 
 
 def _read_curves(node: Node, n_features: int, width: int) -> ColumnCurves:
-    """Columns and nodes in increasing order, at least two nodes a column: what the compiled loops rely on."""
+    """Return column curves; compiled loops rely on increasing columns and two or more increasing nodes each."""
     knots = node["knots"]
     columns, nodes = knots["columns"].array(None, whole=True), knots["nodes"].array(None)
     start = knots["start"].array(columns.size + 1, whole=True)

@@ -1,4 +1,4 @@
-"""A fitted estimator, alone or with the encoding of its table, as a header and arrays."""
+"""A fitted estimator, with the encodings of its columns and its target, as a header and arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.estimators.table_model import TableModel
 from rflaf.functions.bases import Basis
 from rflaf.functions.losses import Loss
 
@@ -23,12 +22,10 @@ from .parts import ESTIMATORS, PARTS
 _LABELS = {"U": str, "O": str, "i": int, "u": int, "f": float, "b": bool}  # kind of a NumPy dtype -> class of a label
 
 
-def header_of(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header of a fitted estimator or table model, and the arrays it names."""
+def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the header of a fitted estimator, and the arrays it names."""
     from rflaf import __version__
 
-    table = model if isinstance(model, TableModel) else None
-    estimator = model if table is None else table.estimator
     kind = type(estimator).__name__
     if ESTIMATORS.get(kind) is not type(estimator):
         raise InvalidParameterError(
@@ -47,10 +44,9 @@ def header_of(model: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[st
         "feature_names": None if names is None else [str(name) for name in names],
         "classes": None if classes is None else _labels(classes),
         "fitted": _plain(_fitted(estimator), "", arrays),
-        "table": None if table is None else table.encoding.to_dict(),
         "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
-        "target": None if table is None else _plain(table.target, "", arrays),
-        "provenance": _json({**({} if table is None else table.provenance), **(provenance or {})}),
+        "target": None if estimator.target_encoding_ is None else _plain(estimator.target_encoding_, "", arrays),
+        "provenance": _json({**estimator.provenance_, **(provenance or {})}),
     }
     return header, arrays
 

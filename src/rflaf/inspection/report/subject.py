@@ -93,14 +93,11 @@ class Subject:
 def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subject:
     """Return the subject of a report.
 
-    ``model`` is an estimator, a pipeline that ends in one, an object with an ``encoding`` and an ``estimator``, or a
-    `RandomFeatureModel`.
+    An estimator, a pipeline that ends in one, or a `RandomFeatureModel`.
     """
     if isinstance(model, RandomFeatureModel):
         names = _names(feature_names, None, model.n_features)
         return Subject(None, model, lambda X: X, names, names)
-    if hasattr(model, "encoding") and hasattr(model, "estimator"):
-        return _encoded(model.encoding, _fitted(model.estimator), getattr(model, "target", None))
     if isinstance(model, Pipeline):
         estimator = _fitted(model[-1])
         before = model[:-1]
@@ -108,6 +105,8 @@ def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subjec
         names = _names(feature_names, given, estimator.n_features_in_)
         return Subject(estimator, estimator.model_, before.transform if len(before.steps) else _same, names, names)
     estimator = _fitted(model)
+    if estimator.table_encoding_ is not None:
+        return _encoded(estimator.table_encoding_, estimator, estimator.target_encoding_)
     names = _names(feature_names, getattr(estimator, "feature_names_in_", None), estimator.n_features_in_)
     return Subject(estimator, estimator.model_, _same, names, names)
 
@@ -117,7 +116,11 @@ def _encoded(encoding: Any, estimator: Any, target: Any) -> Subject:
     left_out = tuple((dropped.name, dropped.reason) for dropped in encoding.dropped)
     names, missing = tuple(encoding.feature_names), tuple(encoding.missing)
     target_name = None if target is None else str(target.name)
-    return Subject(estimator, estimator.model_, encoding.transform, names, origin, left_out, missing, target_name)
+
+    def encode(X: Any) -> Any:
+        return X if isinstance(X, np.ndarray) or sp.issparse(X) else encoding.transform(X)
+
+    return Subject(estimator, estimator.model_, encode, names, origin, left_out, missing, target_name)
 
 
 def _fitted(estimator: Any) -> Any:

@@ -1,23 +1,26 @@
-"""Rows in files: Parquet, CSV and NumPy files, read block by block and never whole. Needs the extra ``files``.
+"""Rows in files, read block by block and never whole. Needs the extra ``files``.
 
-``fit("folder/*.parquet", "target")`` takes a file, a folder, a pattern or a list of them; `Table` chooses columns too.
-Footers are read first: they say how many rows every row group has, so that block i is found at once and blocks do not
-depend on how the files are cut. One cheap pass then looks at every value: numbers must be finite, levels of categories
-are counted, means are taken to fill gaps with (`rflaf.rows.tables`). Every later pass reads again, one thread ahead of
-those
-who compute by a few blocks. A CSV file is parsed twice, to see its values and to write them as numbers into a temporary
-Parquet file, which is removed after the fit.
+``fit("folder/*.parquet", "target")`` takes a file, a folder, a pattern or a list of them: CSV, also compressed,
+Parquet, Arrow IPC and Feather, NPZ and NPY. `Table` chooses columns and rows too. One pass checks every value and
+summarises the columns, from which the encoding follows (`rflaf.rows.tables`), the same for every kind of file.
 
-| | |
+Parquet and NPY files are read again in every pass, one thread a few blocks ahead of the computation: their footers say
+how many rows every row group has, so block i is found at once and blocks do not depend on how the files are cut. Other
+files are copied as numbers into a temporary Parquet file, which is removed after the fit.
+
+| module | contents |
 | --- | --- |
-| `finding` | which files a table is in |
-| `request` | which of its columns are asked for |
+| `table` | which files, columns and rows are asked for |
+| `chunks` | files of every kind, read in order |
+| `first_scan` | the pass that checks every value |
+| `converted` | files copied as numbers |
+| `parquet_rows`, `row_groups` | Parquet files, read from any row on |
+| `numpy_rows` | NPY files, read from any row on |
+| `values` | columns as arrays, and errors about them |
 | `source` | blocks, read ahead by one thread |
-| `row_groups` | Parquet files in Arrow batches |
-| `values` | columns as arrays, and what is wrong with them |
-| `room` | how much is looked at together |
-| `first_scan` | the pass that looks at every value |
-| `parquet_rows`, `csv_rows`, `numpy_rows` | one kind of file each |
+| `outputs` | files written whole or not at all |
+
+May import `rflaf.errors`, `rflaf.rows.tables` and the modules of `rflaf.rows` about blocks and progress.
 """
 
 from __future__ import annotations
@@ -29,14 +32,23 @@ from rflaf.errors import InvalidParameterError
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding
 
-from .csv_rows import open_csv
-from .finding import Table, find_files, is_files, kind_of
+from .converted import open_converted, scan_table
 from .numpy_rows import open_numpy
 from .parquet_rows import open_parquet
-from .request import Request
 from .source import FileSource, OpenTable, Reader
+from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
 
-__all__ = ["FileSource", "OpenTable", "Table", "find_files", "is_files", "open_table"]
+__all__ = [
+    "FileSource",
+    "OpenTable",
+    "RowChoice",
+    "ScannedTable",
+    "Table",
+    "find_files",
+    "is_files",
+    "open_table",
+    "scan_table",
+]
 
 
 def open_table(
@@ -50,24 +62,32 @@ def open_table(
 ) -> OpenTable:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
-    To predict, ``encoding`` is that of the fit. Everything that can be wrong with the files is found here. Passes are
-    shown by ``begin``, and take no more than ``memory`` bytes.
+    To predict, ``encoding`` is that of the fit. Everything wrong with the files is found here. ``begin`` shows the
+    passes, which take at most ``memory`` bytes.
     """
-    table = X if isinstance(X, Table) else Table(X)
+    scanned = X if isinstance(X, ScannedTable) else None
+    table = scanned.table if scanned else X if isinstance(X, Table) else Table(X)
     files = find_files(table.paths)
-    kind = kind_of(files[0])
-    if kind == "NumPy" and (len(files) > 1 or table.columns is not None):
-        raise InvalidParameterError("inputs must be one .npy file, all of it", files, "Use Parquet for many files.")
-    reader = Reader(begin, memory)
+    kind, reader = kind_of(files[0]), Reader(begin, memory)
     try:
-        if kind == "NumPy":
+        if kind == "NumPy" and encoding is None and not _names_a_column(y):
+            if len(files) > 1 or table != Table(table.paths):
+                raise InvalidParameterError(
+                    "inputs must be one .npy file, all of it", files, "Use Parquet for many files."
+                )
             return open_numpy(files[0], y, sample_weight, labels, reader)
-        request = Request(files, table.columns, _names(y), _name(sample_weight), labels, encoding)
-        opened = open_csv(request, reader) if kind == "CSV" else open_parquet(request, reader)
+        summary = None if scanned is None else scanned.summary
+        request = Request(files, table, _names(y), _name(sample_weight), labels, encoding, summary)
+        direct = kind == "Parquet" and table.rows is None
+        opened = open_parquet(request, reader) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))
     except BaseException:
         reader.close()
         raise
+
+
+def _names_a_column(y: Any) -> bool:
+    return isinstance(y, str) and not y.endswith(".npy")
 
 
 def _names(y: Any) -> list[str]:

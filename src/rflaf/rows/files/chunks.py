@@ -1,9 +1,8 @@
-"""Files as tables and tables as files: CSV, Parquet and NPZ, whole or in chunks of rows.
+"""Files read in order as Arrow tables: CSV, Parquet, NPZ, NPY and Arrow files, in chunks of rows.
 
-Columns of a CSV file arrive as text, whatever they hold: a chunk alone cannot tell a number from a code, the summary of
-all of them can (`rflaf.rows.tables`). Its delimiter and whether its first line names the columns are seen from that
-line:
-one that holds a number names nothing, and columns are then called by number, from "0". Needs the extra ``files``.
+Columns of a CSV file arrive as text, whatever they hold: only the summary of all chunks shows whether they are numbers
+or codes (`rflaf.rows.tables`). The first line of a CSV file shows its delimiter and whether it names the columns: a
+line with a number names nothing, and columns are then called by number, from "0". Needs the extra ``files``.
 """
 
 from __future__ import annotations
@@ -11,8 +10,10 @@ from __future__ import annotations
 import csv
 import gzip
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.tables import is_number, refuse_repeated, require_arrow
 
+from .table import Table, find_files, kind_of
+
 _BLOCK_BYTES = 2**24  # of a CSV file in a chunk
-_CHUNK_ROWS = 65_536  # of a Parquet or NPZ file in a chunk
-_PARQUET = (".parquet", ".pq")
+_CHUNK_ROWS = 65_536  # of other files in a chunk
 _DELIMITERS = (",", ";", "\t")
 
 
@@ -37,7 +39,7 @@ class Layout:
 
 
 def find_layout(path: str | Path, has_header: bool | None = None) -> Layout:
-    """The layout of a CSV file from its first line; ``has_header`` is seen from it too unless given."""
+    """Return the layout of a CSV file from its first line, which also shows ``has_header`` unless it is given."""
     path = Path(path)
     opened = gzip.open if path.suffix == ".gz" else open
     try:
@@ -63,69 +65,74 @@ def find_layout(path: str | Path, has_header: bool | None = None) -> Layout:
 
 
 def read_table(path: str | Path, has_header: bool | None = None) -> Any:
-    """A whole file as an Arrow table."""
-    pa = require_arrow()
-    return pa.concat_tables(read_chunks(path, has_header))
+    """Return a whole file as an Arrow table."""
+    return require_arrow().concat_tables(read_chunks(path, has_header))
+
+
+def read_masked(table: Table, block_bytes: int | None = None) -> Iterator[tuple[str, Any, Array | None]]:
+    """Yield every file of a table with its chunks, and which of their rows are chosen; None for all of them."""
+    first = 0
+    for file in find_files(table.paths):
+        for chunk in read_chunks(file, table.has_header, block_bytes):
+            yield file, chunk, None if table.rows is None else table.rows.mask(first, chunk.num_rows)
+            first += chunk.num_rows
+
+
+def read_rows(table: Table, block_bytes: int | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield every file of a table with chunks of its chosen rows; the first chunk of a file has no rows."""
+    for file, chunk, mask in read_masked(table, block_bytes):
+        yield file, chosen(chunk, mask)
+
+
+def chosen(chunk: Any, mask: Array | None) -> Any:
+    """Return the rows of a chunk that a mask chooses."""
+    return chunk if mask is None else chunk.filter(require_arrow().array(mask))
+
+
+def column_names(table: Table) -> list[str]:
+    """Return the names of the columns of a table's first file."""
+    names: list[str] = next(read_chunks(find_files(table.paths)[0], table.has_header)).column_names
+    return names
 
 
 def read_chunks(path: str | Path, has_header: bool | None = None, block_bytes: int | None = None) -> Iterator[Any]:
-    """A file as Arrow tables of consecutive rows, at least one, all of the same columns.
+    """Yield a file as Arrow tables of consecutive rows with the same columns; the first one has no rows.
 
-    A table of a CSV file are the rows of ``block_bytes`` of it; some of them are read ahead.
-
-    .parquet and .pq are Parquet, .npz is NumPy's archive, anything else is taken for CSV, .gz for a compressed one.
+    A chunk of a CSV file holds ``block_bytes`` of it; Arrow reads some chunks ahead.
     """
-    path = Path(path)
+    path, kind = Path(path), kind_of(path)
     if not path.is_file():
         raise InvalidParameterError("the data must be a file", str(path), "Check the path.")
-    if path.suffix in _PARQUET:
-        return _parquet_chunks(path)
-    if path.suffix == ".npz":
-        return _npz_chunks(path)
-    return _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES)
+    if kind == "CSV":
+        return _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES)
+    read = {"Parquet": _parquet_chunks, "Arrow": _arrow_chunks, "NPZ": _npz_chunks, "NumPy": _npy_chunks}[kind]
+    return _readable(path, read(path, block_bytes))
 
 
-def write_chunks(chunks: Iterable[Any], path: str | Path, like: str | Path | None = None) -> int:
-    """Write Arrow tables one after the other to a file; the number of rows written.
+def _rows_of(block_bytes: int | None, n_columns: int) -> int:
+    """Return the rows of a chunk of numbers, of ``block_bytes`` if given."""
+    return _CHUNK_ROWS if block_bytes is None else max(64, min(_CHUNK_ROWS, block_bytes // (32 * max(n_columns, 1))))
 
-    Its kind is that of its name, or of ``like``: .parquet and .pq are Parquet, .npz is NumPy's archive with an array a
-    column, anything else is CSV.
-    """
-    suffix = Path(path if like is None else like).suffix
-    if suffix == ".npz":
-        return _write_npz(chunks, Path(path))
+
+def _readable(path: Path, chunks: Iterator[Any]) -> Iterator[Any]:
+    """Yield chunks; errors of the reader name the file."""
     pa = require_arrow()
-    import pyarrow.csv as arrow_csv
-    import pyarrow.parquet as parquet
-
-    open_writer = parquet.ParquetWriter if suffix in _PARQUET else arrow_csv.CSVWriter
-    writer, n_rows = None, 0
-    with pa.OSFile(str(path), "wb") as file:
-        try:
-            for chunk in chunks:
-                writer = writer or open_writer(file, chunk.schema)
-                writer.write_table(chunk)
-                n_rows += chunk.num_rows
-        finally:
-            if writer is not None:
-                writer.close()
-    return n_rows
-
-
-def _write_npz(chunks: Iterable[Any], path: Path) -> int:
-    pa = require_arrow()
-    table = pa.concat_tables(chunks)
-    with path.open("wb") as file:
-        arrays: dict[str, Any] = {name: np.asarray(table[name].to_pylist()) for name in table.column_names}
-        np.savez(file, **arrays)
-    return int(table.num_rows)
+    try:
+        first = next(chunks)
+        refuse_repeated(first.column_names)
+        yield from chain([first], chunks)
+    except InvalidParameterError:
+        raise
+    except (pa.ArrowException, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidParameterError(f"{path.name} must be readable as a table", first_line, "Check the file.") from None
 
 
 def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.csv as arrow_csv
 
-    try:
+    def chunks() -> Iterator[Any]:
         reader = arrow_csv.open_csv(
             path,
             read_options=arrow_csv.ReadOptions(
@@ -139,56 +146,110 @@ def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
         yield reader.schema.empty_table()
         for batch in reader:
             yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _unreadable(path, error) from None
+
+    return _readable(path, chunks())
 
 
-def _parquet_chunks(path: Path) -> Iterator[Any]:
+def _parquet_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.parquet as parquet
 
-    try:
-        with parquet.ParquetFile(path) as file:
-            refuse_repeated(file.schema_arrow.names)
-            yield file.schema_arrow.empty_table()
-            for batch in file.iter_batches(_CHUNK_ROWS):
-                yield pa.Table.from_batches([batch])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise _unreadable(path, error) from None
+    with parquet.ParquetFile(path) as file:
+        yield file.schema_arrow.empty_table()
+        for batch in file.iter_batches(_rows_of(block_bytes, len(file.schema_arrow))):
+            yield pa.Table.from_batches([batch])
 
 
-def _npz_chunks(path: Path) -> Iterator[Any]:
-    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X."""
+def _arrow_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
+    """Arrow IPC files, which Feather files are too; a stream of batches is read as one."""
     pa = require_arrow()
-    columns: dict[str, Array] = {}
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in archive.files:
-                columns |= _columns_of(name, archive[name])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from None
-    if len({column.shape[0] for column in columns.values()}) != 1:
-        raise InvalidParameterError(
-            f"arrays of {path.name} must have as many rows as one another",
-            {name: column.shape[0] for name, column in columns.items()},
-            "Save one array X and one array y.",
-        )
-    table = pa.table({name: pa.array(column) for name, column in columns.items()})
-    yield table.slice(0, 0)
-    for start in range(0, table.num_rows, _CHUNK_ROWS):
-        yield table.slice(start, _CHUNK_ROWS)
+    import pyarrow.ipc as ipc
+
+    with pa.memory_map(str(path)) as mapped:
+        try:
+            file = ipc.open_file(mapped)
+            batches = (file.get_batch(number) for number in range(file.num_record_batches))
+        except pa.ArrowInvalid:
+            mapped.seek(0)
+            file = batches = ipc.open_stream(mapped)
+        yield file.schema.empty_table()
+        at_once = _rows_of(block_bytes, len(file.schema))
+        for batch in batches:
+            for start in range(0, batch.num_rows, at_once):
+                yield pa.Table.from_batches([batch.slice(start, at_once)])
+
+
+def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
+    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X.
+
+    The arrays are read side by side, some rows at a time.
+    """
+    with zipfile.ZipFile(path) as archive, ExitStack() as opened:
+        arrays = {name: _StoredArray(opened.enter_context(archive.open(name)), name) for name in archive.namelist()}
+        lengths = {name.removesuffix(".npy"): array.shape[0] for name, array in arrays.items()}
+        if len(set(lengths.values())) != 1:
+            raise InvalidParameterError(
+                f"arrays of {path.name} must have as many rows as one another", lengths, "Save one array X and one y."
+            )
+        at_once = _rows_of(block_bytes, sum(int(np.prod(array.shape[1:])) for array in arrays.values()))
+        n_chunks = -(-next(iter(lengths.values())) // at_once)
+        for n_rows in (0, *[at_once] * n_chunks):
+            columns: dict[str, Array] = {}
+            for name, array in arrays.items():
+                columns |= _columns_of(name.removesuffix(".npy"), array.read(n_rows))
+            yield _typed_table(columns)
+
+
+def _npy_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
+    """Columns of a matrix are called by number, from "0"."""
+    rows = np.load(path, mmap_mode="r", allow_pickle=False)
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2:
+        raise ValueError(f"its array has {rows.ndim} dimensions, not one or two")
+    at_once = _rows_of(block_bytes, rows.shape[1])
+    for start in (-at_once, *range(0, rows.shape[0], at_once)):
+        some = np.array(rows[max(start, 0) : start + at_once])
+        yield _typed_table({str(at): np.ascontiguousarray(some[:, at]) for at in range(rows.shape[1])})
+
+
+def _typed_table(columns: dict[str, Array]) -> Any:
+    pa = require_arrow()
+    return pa.table({name: pa.array(column) for name, column in columns.items()})
+
+
+class _StoredArray:
+    """An array of an archive, read row by row."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        self.shape, by_column, self.dtype = read(file)
+        self._file, self._whole = file, None
+        if self.dtype.hasobject:
+            raise ValueError(f"array {name!r} holds Python objects")
+        if len(self.shape) not in (1, 2):
+            raise ValueError(f"array {name.removesuffix('.npy')!r} has {len(self.shape)} dimensions, not one or two")
+        if by_column and len(self.shape) == 2:  # stored column by column: its rows are known when all is read
+            self._whole = np.frombuffer(file.read(), self.dtype).reshape(self.shape, order="F")
+        self._at = 0
+
+    def read(self, n_rows: int) -> Array:
+        """Return the next rows, at most ``n_rows``."""
+        n_rows = min(n_rows, self.shape[0] - self._at)
+        start, self._at = self._at, self._at + n_rows
+        if self._whole is not None:
+            return self._whole[start : self._at]
+        shape = (n_rows, *self.shape[1:])
+        n_bytes = int(np.prod(shape)) * self.dtype.itemsize
+        data = self._file.read(n_bytes)
+        if len(data) != n_bytes:
+            raise ValueError("it ends before its arrays do")
+        return np.frombuffer(data, self.dtype).reshape(shape) if n_bytes else np.empty(shape, self.dtype)
 
 
 def _columns_of(name: str, array: Array) -> dict[str, Array]:
     if array.ndim == 1:
         return {name: array}
-    if array.ndim == 2 and array.shape[1] == 1:
+    if array.shape[1] == 1:
         return {name: array[:, 0]}
-    if array.ndim == 2:
-        return {f"{name}{at}": np.ascontiguousarray(array[:, at]) for at in range(array.shape[1])}
-    raise ValueError(f"array {name!r} has {array.ndim} dimensions, not one or two")
-
-
-def _unreadable(path: Path, error: Exception) -> InvalidParameterError:
-    first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return InvalidParameterError(f"{path.name} must be readable as a table", first_line, "Check the file.")
+    return {f"{name}{at}": np.ascontiguousarray(array[:, at]) for at in range(array.shape[1])}

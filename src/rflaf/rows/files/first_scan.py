@@ -1,135 +1,155 @@
-"""The first pass over Parquet files, which looks at every value before anything is fitted.
+"""The first pass over rows, before anything is fitted: every value is checked, and columns are summarised.
 
-Numbers must be finite, levels of categories are counted, means are taken to fill gaps with (`rflaf.rows.tables`).
+From the summary follows the encoding (`rflaf.rows.tables`), whatever the kind of file. Blocks that are summed are
+planned in `rflaf.training.memory`, when the table is known; the pass that makes it known takes
+
+    fixed + rows * row_bytes        bytes,    rows checked together
+
+and a memory that does not hold a few rows is refused before anything is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.blocks import add_weights, weigh_labels
-from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, encode_columns, make_encoding, summarise
+from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
+from rflaf.rows.blocks import LEAST_ROWS, add_weights, weigh_labels
+from rflaf.rows.tables import TableEncoding, TableSummary, clean, make_encoding, summarise
 
-from .request import Request, distinct
-from .room import rows_together
 from .row_groups import RowGroup, batches, page_bytes
 from .source import Reader
+from .table import Request, distinct
 from .values import check_finite, check_weights, in_column, is_numeric, labels_of, numbers_of, wrong
 
-_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is looked at, decoded and as it is
+_ENOUGH_BYTES = 2**22  # to check together
+_MARGIN = 2**19  # small things
+_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is checked, decoded and as it is
 
 
-@dataclass(frozen=True)
-class Scan:
-    """What one pass over a table saw: how to encode its inputs, the weight of every label, and the range of targets.
+def rows_together(row_bytes: int, fixed: int, memory: int | None) -> int:
+    """Return how many rows to check together.
 
-    ``target_range`` (2, n_outputs) is empty for labels.
+    >>> rows_together(1000, 0, None)
+    4194
+    >>> rows_together(1000, 10**6, 2 * 10**6)
+    475
     """
+    enough = max(LEAST_ROWS, _ENOUGH_BYTES // row_bytes)
+    if memory is None:
+        return enough
+    refuse_less(memory, fixed + LEAST_ROWS * row_bytes)
+    return min(enough, (memory - fixed - _MARGIN) // row_bytes)
 
-    encoding: TableEncoding
-    label_weights: dict[Any, float]
-    target_range: Array
 
-
-def scan(groups: tuple[RowGroup, ...], schema: Any, inputs: list[str], request: Request, reader: Reader) -> Scan:
-    """Look at every value once: refuse what cannot be used, and learn how to encode the rest."""
-    columns = distinct(*inputs, *request.beside)
-    numeric = {name: _Numbers() for name in inputs if is_numeric(schema.field(name).type)}
-    seen = _Seen(numeric, [name for name in inputs if name not in numeric])
-    numbers = [name for name in columns if is_numeric(schema.field(name).type)]
-    row_bytes = 64 + _NUMBER_BYTES * len(numbers) + _TEXT_BYTES * (len(columns) - len(numbers))
-    at_once = rows_together(row_bytes, page_bytes(groups, len(columns)), reader.memory)
-    n_rows = sum(group.n_rows for group in groups)
-    with reader.begin("look at every value", n_rows, n_rows) as display:
-        for group, batch in batches(groups, columns, at_once):
-            seen.add_inputs(batch, group)
-            seen.add_targets(batch, group, request)
-            display.advance(batch.num_rows)
-    if not seen.weight > 0:
-        raise InvalidParameterError(
-            "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
+def refuse_less(memory: int, needed: int) -> None:
+    """Refuse a memory that does not hold ``needed`` bytes and small things."""
+    least = needed + _MARGIN
+    if memory < least:
+        raise MemoryBudgetError(
+            f"memory must hold the first look at the files of {least} bytes",
+            memory,
+            f"Allow at least {least} bytes, or choose fewer columns.",
         )
-    return Scan(seen.encoding(inputs), seen.label_weights, np.array([*seen.target_ranges.values()]).reshape(-1, 2).T)
 
 
 @dataclass
-class _Numbers:
-    """What the pass keeps of a numeric column."""
+class TargetScan:
+    """Weights, labels and targets of the rows seen so far."""
 
-    n_rows: int = 0
-    n_missing: int = 0
-    mean: float = 0.0
-
-    def add(self, values: Array) -> None:
-        gaps = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
-        known = values.size - gaps
-        self.n_rows += values.size
-        self.n_missing += gaps
-        if known:
-            mean = float(np.nanmean(values, dtype=np.float64) if gaps else values.mean(dtype=np.float64))
-            self.mean += (mean - self.mean) * known / (self.n_rows - self.n_missing)
-
-
-@dataclass
-class _Seen:
-    """What the pass keeps: of numeric columns, of the other columns, of weights, labels and targets."""
-
-    numeric: dict[str, _Numbers]
-    others: list[str]
-    summary: TableSummary | None = None
     weight: float = 0.0
     label_weights: dict[Any, float] = field(default_factory=dict)
-    target_ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def add_inputs(self, batch: Any, group: RowGroup) -> None:
-        for name, sums in self.numeric.items():
-            values = numbers_of(batch.column(name))
-            check_finite(values, name, group, missing=True)
-            sums.add(values)
-        if self.others:
-            for name in self.others:
-                with in_column(name, group):
-                    clean(name, batch.column(name))
-            part = summarise(batch.select(self.others))
-            self.summary = part if self.summary is None else self.summary + part
-
-    def add_targets(self, batch: Any, group: RowGroup, request: Request) -> None:
-        weight = np.ones(batch.num_rows)
+    def add(self, columns: Mapping[str, Array], request: Request, where: object) -> None:
+        """Take in the targets and weights of some rows, by name."""
+        n_rows = next((values.shape[0] for values in columns.values()), 0)
+        weight = np.ones(n_rows)
         if request.weight is not None:
-            weight = numbers_of(batch.column(request.weight)).astype(np.float64)
-            check_weights(weight, request.weight, group)
+            weight = columns[request.weight].astype(np.float64)
+            check_weights(weight, request.weight, where)
         self.weight += float(weight.sum())
-        for name in request.targets:
+        for name in request.targets if n_rows else ():
+            values = columns[name]
             if request.labels:
-                add_weights(self.label_weights, weigh_labels(labels_of(batch, name, group), weight))
+                add_weights(self.label_weights, weigh_labels(values, weight))
             else:
-                values = _target(batch, name, group)
-                low, high = self.target_ranges.get(name, (np.inf, -np.inf))
-                self.target_ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
+                check_finite(values, name, where)
+                low, high = self.ranges.get(name, (np.inf, -np.inf))
+                self.ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
 
-    def encoding(self, inputs: list[str]) -> TableEncoding:
-        """How to encode the inputs; columns that say nothing are left out, refused where there are no others."""
-        summary = self.summary or TableSummary({})
-        others, dropped = encode_columns(summary)
-        if not (self.numeric or others):
-            return make_encoding(summary)  # refuses
-        found: dict[str, Any] = {column.name: column for column in others}
-        for name, seen in self.numeric.items():
-            found[name] = NumberColumn(name, seen.mean, seen.n_missing > 0)
-        return TableEncoding(tuple(found[name] for name in inputs if name in found), tuple(dropped))
+    @property
+    def target_range(self) -> Array:
+        """The lowest and highest targets (2, n_outputs), empty for labels."""
+        return np.array([*self.ranges.values()]).reshape(-1, 2).T
+
+    def refuse_weightless(self, request: Request) -> None:
+        """Refuse weights that are all zero."""
+        if request.weight is not None and not self.weight > 0:
+            raise InvalidParameterError(
+                "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
+            )
+
+
+def scan(
+    groups: tuple[RowGroup, ...], schema: Any, request: Request, reader: Reader
+) -> tuple[TableEncoding, TargetScan]:
+    """Check every value of Parquet files once, and learn how to encode the inputs unless that is known."""
+    inputs, targets, summary = request.inputs(schema.names), TargetScan(), TableSummary({})
+    columns = distinct(*inputs, *request.beside)
+    at_once = rows_together(_row_bytes(schema, columns), page_bytes(groups, len(columns)), reader.memory)
+    n_rows, learn = sum(group.n_rows for group in groups), request.encoding is None and request.summary is None
+    with reader.begin("look at every value", n_rows, n_rows) as display:
+        for group, batch in batches(groups, columns, at_once):
+            _check_inputs(batch, inputs, group)
+            if learn:
+                part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
+                summary = summary + part if summary.columns else part
+            targets.add(_beside(batch, request, group), request, group)
+            display.advance(batch.num_rows)
+    targets.refuse_weightless(request)
+    return request.encoding or encoding_of(request, request.summary or summary, inputs), targets
+
+
+def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> TableEncoding:
+    """Return the encoding of the inputs of a table that was summarised."""
+    table = request.table
+    chosen = TableSummary({name: summary.columns[name] for name in inputs})
+    return make_encoding(chosen, (), [name for name in table.categories if name in inputs], table.missing)
+
+
+def _row_bytes(schema: Any, columns: list[str]) -> int:
+    n_numbers = sum(is_numeric(schema.field(name).type) for name in columns)
+    return 64 + _NUMBER_BYTES * n_numbers + _TEXT_BYTES * (len(columns) - n_numbers)
+
+
+def _check_inputs(batch: Any, inputs: list[str], group: RowGroup) -> None:
+    for name in inputs:
+        if is_numeric(batch.schema.field(name).type):
+            check_finite(numbers_of(batch.column(name)), name, group, missing=True)
+        else:
+            with in_column(name, group):
+                clean(name, batch.column(name))
+
+
+def _beside(batch: Any, request: Request, group: RowGroup) -> dict[str, Array]:
+    """Return targets and weights of a batch, by name."""
+    of_target = labels_of if request.labels else _target
+    columns = {name: of_target(batch, name, group) for name in request.targets}
+    if request.weight is not None:
+        columns[request.weight] = numbers_of(batch.column(request.weight))
+    return columns
 
 
 def _target(batch: Any, name: str, group: RowGroup) -> Array:
-    """A column of numbers that are all known."""
+    """Return a column of numbers, all of them known."""
     column = batch.column(name)
     if not is_numeric(column.type):
         raise wrong("targets must be numbers", f"{column.type}", group, name, "Use RFLAFClassifier for labels.")
     values = numbers_of(column)
     if np.isnan(values).any():
         raise wrong("targets must be known in every row", "a missing value", group, name, "Drop those rows.")
-    check_finite(values, name, group)
     return values

@@ -17,7 +17,7 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import Block, add_weights, weigh_labels
 
-from .room import rows_together
+from .first_scan import rows_together
 from .source import FileSource, OpenTable, Reader, fingerprint_of
 from .values import check_finite, check_weights
 
@@ -35,7 +35,7 @@ class NumpyFile:
 
     @classmethod
     def open(cls, path: str) -> NumpyFile:
-        """A file, refused where it holds no whole array or one that is stored column by column."""
+        """Open a file; refuse one without a whole array, or with an array stored column by column."""
         rows = _map(path)
         if rows.ndim == 0 or (rows.flags.f_contiguous and rows.ndim > 1 and min(rows.shape) > 1):
             raise InvalidParameterError(
@@ -44,7 +44,7 @@ class NumpyFile:
         return cls(path, rows.shape, rows.dtype, rows.offset)  # type: ignore[attr-defined]
 
     def __getitem__(self, rows: Any) -> Array:
-        """Rows from one to another, or by their numbers."""
+        """Return a range of rows, or rows by their numbers."""
         if not isinstance(rows, slice):
             return np.asarray(_map(self.path)[rows])
         start, stop, _ = rows.indices(self.shape[0])
@@ -123,7 +123,7 @@ class NumpyRows:
 
 
 def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Reader) -> OpenTable:
-    """A .npy file of inputs, with targets and weights as .npy files or arrays."""
+    """Open a .npy file of inputs, with targets and weights as .npy files or arrays."""
     file = NumpyFile.open(path)
     if len(file.shape) != 2 or file.dtype.kind not in "fiub":
         raise InvalidParameterError(
@@ -142,11 +142,11 @@ def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     if y is None:
         return OpenTable(source, None)
     label_weights, target_range = _look(storage, reader)
-    return OpenTable(source, None, label_weights, target_range, len(targets.shape) == 1)
+    return OpenTable(source, None, label_weights, target_range, single_output=len(targets.shape) == 1)
 
 
 def _look(rows: NumpyRows, reader: Reader) -> tuple[dict[Any, float], Array]:
-    """The weight of every label, or the lowest and highest targets (2, n_outputs); refuses what cannot be used."""
+    """Return the weight of every label, or the lowest and highest targets (2, n_outputs); refuse bad values."""
     n_rows, total = rows.n_samples, 0.0
     label_weights: dict[Any, float] = {}
     target_range = np.tile([[np.inf], [-np.inf]], 0 if rows.labels else rows.n_outputs)

@@ -1,14 +1,20 @@
-"""Files that are written whole or not at all."""
+"""Files written whole or not at all, and tables written to them."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.tables import require_arrow
+
+from .table import kind_of
 
 
 def check_output(path: Path) -> None:
@@ -47,3 +53,37 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def write_chunks(chunks: Iterable[Any], path: str | Path, like: str | Path | None = None) -> int:
+    """Write Arrow tables one after the other to a file, and return the number of rows.
+
+    The kind of the file is that of its name, or of ``like``: Parquet, Arrow, NPZ with one array per column, or CSV.
+    """
+    kind = kind_of(path if like is None else like)
+    if kind == "NPZ":
+        return _write_npz(chunks, Path(path))
+    pa = require_arrow()
+    import pyarrow.csv as arrow_csv
+    import pyarrow.parquet as parquet
+
+    open_writer = {"Parquet": parquet.ParquetWriter, "Arrow": pa.ipc.new_file}.get(kind, arrow_csv.CSVWriter)
+    writer, n_rows = None, 0
+    with pa.OSFile(str(path), "wb") as file:
+        try:
+            for chunk in chunks:
+                writer = writer or open_writer(file, chunk.schema)
+                writer.write_table(chunk)
+                n_rows += chunk.num_rows
+        finally:
+            if writer is not None:
+                writer.close()
+    return n_rows
+
+
+def _write_npz(chunks: Iterable[Any], path: Path) -> int:
+    table = require_arrow().concat_tables(chunks)
+    with path.open("wb") as file:
+        arrays: dict[str, Any] = {name: np.asarray(table[name].to_pylist()) for name in table.column_names}
+        np.savez(file, **arrays)
+    return int(table.num_rows)

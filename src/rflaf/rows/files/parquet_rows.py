@@ -1,4 +1,4 @@
-"""Rows of Parquet files, encoded as they are read."""
+"""Rows of Parquet files, encoded while they are read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import ArraySource, Block, Parts
-from rflaf.rows.tables import TableEncoding, require_arrow
+from rflaf.rows.tables import TableEncoding, TargetEncoding, require_arrow
 
 from .first_scan import scan
-from .request import Request, distinct
 from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
 from .source import FileSource, OpenTable, Reader, fingerprint_of
+from .table import Request, distinct
 from .values import is_numeric, labels_of, numbers_of, write_inputs
 
 _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
@@ -116,16 +116,14 @@ class ParquetRows:
 
 
 def open_parquet(request: Request, reader: Reader) -> OpenTable:
-    """Parquet files, looked at once unless they are only to be predicted."""
+    """Open Parquet files, scanned once unless they are only to be predicted."""
     files, targets, encoding = request.files, request.targets, request.encoding
     groups, schemas = index_files(files, {})
     _check_schemas(files, schemas, request.beside)
-    inputs = request.inputs(schemas[0].names)
-    _check_schemas(files, schemas, inputs)
+    _check_schemas(files, schemas, request.inputs(schemas[0].names))
     seen = None
     if encoding is None or targets:
-        seen = reader.pool.submit(scan, groups, schemas[0], inputs, request, reader).result()
-        encoding = encoding or seen.encoding
+        encoding, seen = reader.pool.submit(scan, groups, schemas[0], request, reader).result()
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
@@ -133,7 +131,19 @@ def open_parquet(request: Request, reader: Reader) -> OpenTable:
     source = FileSource(storage, reader)
     if seen is None:
         return OpenTable(source, encoding)
-    return OpenTable(source, encoding, seen.label_weights, seen.target_range)
+    return OpenTable(source, encoding, seen.label_weights, seen.target_range, _target_of(request, schemas[0]))
+
+
+def _target_of(request: Request, schema: Any) -> TargetEncoding | None:
+    """Return the encoding of a single target, from its type."""
+    if len(request.targets) != 1:
+        return None
+    types, kind = require_arrow().types, schema.field(request.targets[0]).type
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if not request.labels:
+        return TargetEncoding(request.targets[0], "regression", "number")
+    values = "whole" if types.is_integer(kind) else "truth" if types.is_boolean(kind) else "number"
+    return TargetEncoding(request.targets[0], "classification", values if is_numeric(kind) else "text")
 
 
 def _check_schemas(files: list[str], schemas: list[Any], needed: list[str]) -> None:

@@ -39,7 +39,7 @@ class RowGroup:
 
 
 def index_files(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup, ...], list[Any]]:
-    """The row groups of Parquet files and their schemas; ``names`` are the names to show where they differ."""
+    """Return the row groups of Parquet files and their schemas; ``names`` are the names to show where they differ."""
     groups: list[RowGroup] = []
     schemas = []
     first = 0
@@ -60,7 +60,7 @@ def index_files(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup
 
 
 class Cursor:
-    """Reads row groups from any row on, without looking back where the next rows are those after the last."""
+    """Reads row groups from any row on; consecutive reads continue without seeking."""
 
     def __init__(self, groups: tuple[RowGroup, ...], columns: list[str]) -> None:
         self._groups, self._columns = groups, columns
@@ -125,7 +125,7 @@ def _batches_of_file(
 
 
 def page_bytes(groups: tuple[RowGroup, ...], n_columns: int) -> int:
-    """What reading takes beside the rows that are read: pages of every column."""
+    """Return the bytes that reading takes beside the rows read: pages of every column."""
     return n_columns * min(_PAGE_BYTES, 2 * max(group.column_bytes for group in groups))
 
 
@@ -146,7 +146,7 @@ def picked(
 
 
 def _unreadable(groups: list[RowGroup], columns: list[str], error: Exception) -> InvalidParameterError:
-    """What the reader found wrong, told with file, row group and column."""
+    """Return the error of the reader with file, row group and column."""
     pa = require_arrow()
     where = str(groups[0])
     for group in groups:

@@ -1,6 +1,6 @@
-"""Rows in files as a source of blocks: one thread reads, a few blocks ahead of those who compute.
+"""Rows in files as a source of blocks, which one thread reads a few blocks ahead of the computation.
 
-What a kind of file must offer is `Storage`; who computes sees a `FileSource` and no files.
+`Storage` is the interface of a kind of file; the computation sees a `FileSource` and no files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from rflaf.errors import Array
 from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, drawn_rows
 from rflaf.rows.progress import Begin, Quiet
-from rflaf.rows.tables import TableEncoding
+from rflaf.rows.tables import TableEncoding, TargetEncoding
 
 _AHEAD_BYTES = 2**25  # of blocks read before they are asked for
 
@@ -32,27 +32,27 @@ class Storage(RowTable, Protocol):
         ...
 
     def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
-        """Rows by their numbers, which increase; ``advance`` is told how many more were found."""
+        """Return rows by their numbers, which increase; ``advance`` is called with how many more were found."""
         ...
 
     def parts(self, block_rows: int) -> Parts | None:
-        """Pieces that others can read, each where it is summed; None where only this process can."""
+        """Return pieces that workers read where they sum them; None where only this process can read."""
         ...
 
     def fingerprint(self) -> int:
-        """A number that changes with the files."""
+        """Return a number that changes with the files."""
         ...
 
     @property
     def reading_bytes(self) -> int:
-        """What reading takes beside the rows that are read."""
+        """Bytes that reading takes beside the rows read."""
         ...
 
 
 class Reader:
-    """One thread that reads, shared by all cuts of a table into blocks, and what must be removed after it.
+    """One reading thread, shared by all cuts of a table into blocks, and the resources to be removed after it.
 
-    Passes that are not sums over blocks are shown by ``begin``, and take no more than ``memory`` bytes.
+    ``begin`` shows passes that are not sums over blocks; they take at most ``memory`` bytes.
     """
 
     def __init__(self, begin: Begin = Quiet, memory: int | None = None) -> None:
@@ -68,7 +68,7 @@ class Reader:
 class _Ahead:
     """Blocks made in order by the reader, some before they are asked for.
 
-    Workers of one pass ask for neighbouring blocks, not quite in order; who asks for another part starts there.
+    Workers of one pass ask for neighbouring blocks, not quite in order; a request for another part starts there.
     """
 
     def __init__(self, n_blocks: int, make: Callable[[int], Block], pool: ThreadPoolExecutor, ahead: int) -> None:
@@ -180,13 +180,15 @@ class OpenTable:
     """A table in files, ready to be read; to be closed.
 
     ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names;
-    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels.
+    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels; ``target`` is None unless the
+    target is one column.
     """
 
     source: FileSource
     encoding: TableEncoding | None
     label_weights: dict[Any, float] = field(default_factory=dict)
     target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+    target: TargetEncoding | None = None
     single_output: bool = False
 
     @property

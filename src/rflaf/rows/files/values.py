@@ -1,4 +1,4 @@
-"""Columns of a batch as arrays. Whatever is wrong with a value is told with its file, row group and column."""
+"""Columns of a batch as arrays. Errors name the file, row group and column of a bad value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rflaf.rows.tables import NumberColumn, TableEncoding, clean, require_arrow
 
 
 def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object) -> None:
-    """Encode a batch; numbers are taken as they are, without what other columns need to be understood."""
+    """Write the encoded columns of a batch to ``out``; numbers are taken as they are."""
     start = 0
     for column in encoding.columns:
         stop = start + len(column.feature_names)
@@ -34,7 +34,7 @@ def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object)
 
 @contextmanager
 def in_column(name: str, where: object) -> Iterator[None]:
-    """What is refused inside is told with its place."""
+    """Add file and column to errors raised inside."""
     try:
         yield
     except InvalidParameterError as error:
@@ -44,7 +44,7 @@ def in_column(name: str, where: object) -> Iterator[None]:
 
 
 def labels_of(batch: Any, name: str, where: object) -> Array:
-    """A column of labels."""
+    """Return a column of labels."""
     column = _plain(batch.column(name))
     if column.null_count:
         raise wrong("targets must be known in every row", "a missing value", where, name, "Drop those rows.")
@@ -55,7 +55,7 @@ def labels_of(batch: Any, name: str, where: object) -> Array:
 
 
 def numbers_of(column: Any) -> Array:
-    """A numeric column; missing values are NaN."""
+    """Return a numeric column, with NaN for missing values."""
     types = require_arrow().types
     column = _plain(column)
     if not (types.is_integer(column.type) or types.is_floating(column.type)):
@@ -69,7 +69,7 @@ def _plain(column: Any) -> Any:
 
 
 def is_numeric(kind: Any) -> bool:
-    """Whether columns of an Arrow type are numbers."""
+    """Return whether columns of an Arrow type are numbers."""
     types = require_arrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
@@ -77,7 +77,7 @@ def is_numeric(kind: Any) -> bool:
 
 
 def check_finite(values: Array, name: object, where: object, missing: bool = False) -> None:
-    """Refuse infinite values, and missing ones unless these are allowed."""
+    """Refuse infinite values, and missing ones unless ``missing``."""
     with np.errstate(invalid="ignore", over="ignore"):
         total = values.sum(dtype=np.float64)
     if np.isfinite(total):
@@ -89,12 +89,12 @@ def check_finite(values: Array, name: object, where: object, missing: bool = Fal
 
 
 def check_weights(weight: Array, name: str, where: object) -> None:
-    """Refuse weights that are negative or no numbers."""
+    """Refuse weights that are negative or not finite."""
     fine = np.isfinite(weight) & (weight >= 0)
     if not fine.all():
         raise wrong("weights must be numbers, at least zero", f"{weight[~fine][0]}", where, name, "Repair those rows.")
 
 
 def wrong(rule: str, what: str, where: object, column: object, remedy: str) -> InvalidParameterError:
-    """The error about something in a column."""
+    """Return the error about a value of a column."""
     return InvalidParameterError(rule, f"{what} in {where}, column {column!r}", remedy)

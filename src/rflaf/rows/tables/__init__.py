@@ -1,18 +1,18 @@
 """Tables of mixed columns as matrices: numbers, categories, truth values, dates and what is missing.
 
-First every column is summed up (`summarise`): counts, means, levels. Summaries of chunks add up to that of the whole
-table, so a file read once in pieces and a frame in memory are encoded alike. From the summary follows a
+First every column is summarised (`summarise`): counts, means, levels. Summaries of chunks add up to that of the whole
+table, exactly, so a file read in pieces and a frame in memory are encoded alike. From the summary follows a
 `TableEncoding`, plain data that turns any table with these columns into an array:
 
 | a column of | becomes |
 | --- | --- |
 | numbers, truth values | itself, its mean where missing; a second column says where, if anything was missing |
-| two levels | 0 or 1; 0.5 where missing or never seen before |
-| more levels | one column a level; the rarest beyond 50 share one, which also takes what was never seen before |
+| two levels | 0 or 1; 0.5 where missing or unseen |
+| more levels | one column per level; the rarest beyond 50 share one, which also takes unseen levels |
 | dates (ISO 8601) | days since 1970, day of the year, day of the week, and the hour where there are any |
-| one value, nothing, identifiers | nothing, with the reason in ``dropped`` |
+| one value, no value, identifiers | nothing, with the reason in ``dropped`` |
 
-Where a level is missing it has a column of its own if that was seen before; what has no column is zero in all of them.
+A missing level has a column of its own if some were missing in the fit; a level without a column is zero in all.
 
 This is scikit-learn's ``ColumnTransformer`` of ``SimpleImputer`` and ``OneHotEncoder``, and tested to be equal to it,
 but computed by Arrow: those take categories from arrays of Python objects, several times slower, and learn them from

@@ -45,7 +45,7 @@ def as_table(table: Any) -> Any:
 
 
 def refuse_repeated(names: Sequence[str]) -> None:
-    """Column names must differ."""
+    """Refuse column names that occur twice."""
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InvalidParameterError("column names must differ", repeated, "Rename or drop the repeated columns.")
@@ -68,7 +68,7 @@ def find_column(name: str, names: Sequence[str]) -> str:
 
 
 def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
-    """A column as one Arrow array of truth values, numbers, dates or trimmed text, empty where something is missing."""
+    """Return a column as one Arrow array of truth values, numbers, dates or trimmed texts, null where missing."""
     pa = require_arrow()
     types, compute = pa.types, pa.compute
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -94,12 +94,12 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
 
 
 def valid(values: Any) -> Array:
-    """Where there is a value: (n_rows,)."""
+    """Return where there is a value: (n_rows,)."""
     return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
 
 
 def numbers_among(values: Any) -> Any:
-    """Numbers as float64, nothing where a value is none."""
+    """Return numbers as float64, null where a value is none."""
     pa = require_arrow()
     if pa.types.is_string(values.type):
         return _parsed(values, _NUMBER, pa.float64())
@@ -107,7 +107,7 @@ def numbers_among(values: Any) -> Any:
 
 
 def dates_among(values: Any) -> Any:
-    """Dates, nothing where a value is none."""
+    """Return dates, null where a value is none."""
     pa = require_arrow()
     if pa.types.is_string(values.type):
         return _parsed(values, _DATE, pa.timestamp("us"))
@@ -147,7 +147,7 @@ def days_of(dates: Any) -> Array:
 
 
 def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
-    """Every value must have been found to be a number, or a date."""
+    """Refuse values that were not found to be numbers, or dates."""
     if found.null_count > values.null_count:
         at = int(np.flatnonzero(valid(values) & ~valid(found))[0])
         raise InvalidParameterError(
@@ -156,7 +156,7 @@ def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
 
 
 def is_number(text: str) -> bool:
-    """Whether Python reads a text as a number."""
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

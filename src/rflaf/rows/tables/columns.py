@@ -1,4 +1,4 @@
-"""How one column becomes some columns of numbers, as plain data that checks itself."""
+"""The encoding of one column as columns of numbers, as plain data that checks itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .cells import MICROSECONDS_A_DAY, dates_among, days_of, numbers_among, refu
 
 
 class ColumnEncoding(Protocol):
-    """How one column becomes some columns of numbers."""
+    """Turns one column into columns of numbers."""
 
     kind: ClassVar[str]
 
@@ -58,7 +58,7 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn:
-    """A level out of ``levels``; ``others`` and ``missing`` tell whether those have a column of their own."""
+    """A level out of ``levels``; ``others`` and ``missing`` say whether these have a column of their own."""
 
     kind: ClassVar[str] = "category"
     name: str
@@ -113,7 +113,7 @@ class DateColumn:
 
     def __post_init__(self) -> None:
         check_text(self.name)
-        _check_number("fill", self.fill, 3e6)  # the years that dates are told apart in
+        _check_number("fill", self.fill, 3e6)  # the years in which Arrow distinguishes dates
         _check_flag("hours", self.hours)
         _check_flag("indicator", self.indicator)
 
@@ -142,7 +142,7 @@ KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, Catego
 
 
 def check_text(value: Any) -> str:
-    """A name or a level, which must be a text."""
+    """Return a name or a level, which must be a text."""
     if not isinstance(value, str):
         raise InvalidParameterError("a name must be a text", value, "Make the encoding anew from a table.")
     return value

@@ -1,4 +1,4 @@
-"""How a table becomes an array: the columns that are used, those that are not, and why."""
+"""The encoding of a table as an array: the columns used, the columns left out, and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class TableEncoding:
-    """How a table becomes an array, as plain data.
+    """Turns a table into an array, as plain data.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class TableEncoding:
         return tuple(name for column in self.columns for name in column.feature_names)
 
     def transform(self, table: Any, dtype: Any = np.float64) -> Array:
-        """A table with these columns, in any order and among others, as an array (n_rows, n_features)."""
+        """Return a table with these columns, in any order and among others, as an array (n_rows, n_features)."""
         table = as_table(table)
         absent = [name for name in self.column_names if name not in table.column_names]
         if absent:
@@ -81,7 +81,7 @@ class TableEncoding:
         return out
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, fit for JSON; `from_dict` takes them back."""
+        """Return plain values, fit for JSON; `from_dict` takes them back."""
         columns = [
             {"kind": column.kind} | {name: _plain(getattr(column, name)) for name in _fields(type(column))}
             for column in self.columns
@@ -91,7 +91,7 @@ class TableEncoding:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> TableEncoding:
-        """The encoding of `to_dict`; whatever is not one is refused."""
+        """Return the encoding of `to_dict`; refuse anything else."""
         try:
             columns = tuple(_column_from(dict(column)) for column in plain["columns"])
             dropped = tuple(Dropped(check_text(name), check_text(reason)) for name, reason in plain["dropped"])
@@ -110,7 +110,7 @@ def make_encoding(
     categories: Iterable[str] = (),
     missing: Sequence[str] = MISSING,
 ) -> TableEncoding:
-    """The encoding of a table that was summed up.
+    """Return the encoding of a table that was summarised.
 
     ``exclude`` are columns to leave out, the target among them; ``categories`` those whose numbers are codes.
     """
@@ -130,7 +130,7 @@ def make_encoding(
 def encode_columns(
     summary: TableSummary, categories: Collection[str] = ()
 ) -> tuple[list[ColumnEncoding], list[Dropped]]:
-    """The encodings of columns that have something to say, and those that do not, with the reason."""
+    """Return the encodings of informative columns, and the other columns with the reason."""
     columns: list[ColumnEncoding] = []
     dropped: list[Dropped] = []
     for name, column in summary.columns.items():
@@ -143,7 +143,7 @@ def encode_columns(
 
 
 def _useless(column: ColumnSummary, coded: bool) -> str | None:
-    """Why a column has nothing to say, or None."""
+    """Return why a column is uninformative, or None."""
     if column.kind == "empty":
         return "every value is missing"
     if column.levels is not None and len(column.levels) == 1 and not column.n_missing:

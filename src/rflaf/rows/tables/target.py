@@ -1,4 +1,4 @@
-"""The column to predict, and whether it is numbers or classes."""
+"""The column to predict, numbers or classes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TargetEncoding:
     reason: str = ""
 
     def read(self, table: Any, missing: Sequence[str] = MISSING) -> Array:
-        """The targets (n_rows,): float64 of a regression, labels as they are of a classification."""
+        """Return the targets (n_rows,): float64 for regression, labels as they are for classification."""
         table = as_table(table)
         if self.name not in table.column_names:
             raise InvalidParameterError(f"the table must have the target {self.name!r}", table.column_names, "Add it.")
@@ -52,7 +52,7 @@ class TargetEncoding:
 
 
 def make_target(summary: TableSummary, name: str, task: str = "auto") -> TargetEncoding:
-    """The target called ``name``, or its column number, for a task: "regression", "classification" or "auto".
+    """Return the target called ``name``, or its column number, for "regression", "classification" or "auto".
 
     "auto" is classification for texts, truth values and whole numbers of at most ten different values.
 

@@ -1,0 +1,227 @@
+"""The command ``rflaf fit``: open a table, choose the task, fit, measure on rows held out, and save.
+
+A thin layer over `RFLAFRegressor.fit` and `RFLAFClassifier.fit`; the table is read chunk by chunk. Needs the extra
+``cli``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table as RichTable
+
+from rflaf.errors import InvalidParameterError, OutlierWarning
+from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.retired import refuse_retired, translate
+from rflaf.export.model_file import save
+from rflaf.rows.files import RowChoice, ScannedTable, Table, find_files, scan_table
+from rflaf.rows.files.chunks import column_names
+from rflaf.rows.tables import MISSING, find_column, make_target
+
+from .console import remark, show, working
+from .measures import measure
+from .options import Data, Header, Json, check_other, metrics_table, read_from
+
+_LEAST_ROWS = 10
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+
+
+class Task(StrEnum):
+    """The kind of prediction."""
+
+    AUTO = "auto"
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
+
+
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)],
+    task: Annotated[Task, typer.Option(help="Seen from the target unless given.")] = Task.AUTO,
+    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.rflaf"),
+    width: Annotated[str, typer.Option(help="Number of components, or auto.")] = "100",
+    test: Annotated[Path | None, typer.Option(help="Measure on this file instead.", show_default=False)] = None,
+    test_share: Annotated[float, typer.Option(help="Share of rows to measure on; 0 fits all.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the split and of the fit.")] = 0,
+    drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.", show_default=False)] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None,
+    missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Most memory to use: bytes, or such as 500MB.", show_default="auto")
+    ] = None,
+    header: Header = None,
+    as_json: Json = False,
+) -> None:
+    """Fit a model to a table, measure it on rows it has not seen and write it to a file.
+
+    Numbers, categories, dates and missing values need no preparation. A fifth of the rows is held back and the model
+    measured on it; `rflaf evaluate` measures on other data. The table is read chunk by chunk and may be larger than
+    memory.
+
+    Example:  rflaf fit houses.csv --target price --out houses.rflaf
+    """
+    check_other(out, data, test)
+    parameters = {"random_state": seed, **_settings(setting or [], width, memory)}
+    held_out = None if test is not None or not test_share else RowChoice(test_share, seed, held_out=True)
+    table = _training_table(read_from(data, header), drop, category, missing, held_out)
+    with working("reading"):
+        name = find_column(target, column_names(table))
+        scanned = scan_table(table, name, memory=parameters.get("memory"))
+    _refuse_useless(scanned, name)
+    aim = make_target(scanned.summary, name, task.value)
+    estimator = _make_estimator(aim.task, parameters)
+    started = time.perf_counter()
+    with working("fitting"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(scanned, name)
+    estimator.target_encoding_ = aim
+    metrics: dict[str, float] = {}
+    n_test = 0
+    if test is not None or held_out is not None:
+        metrics, n_test = measure(estimator, replace(table, rows=held_out) if test is None else read_from(test, header))
+    seconds = time.perf_counter() - started
+    provenance = {
+        "data": data.name,
+        "data_sha256": _digest(data),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "rows": {"train": scanned.summary.n_rows, "test": n_test},
+        "seed": seed,
+        "seconds": round(seconds, 3),
+        "metrics": metrics,
+    }
+    save(estimator, out, provenance=provenance)
+    for line in _remarks(estimator, scanned, caught):
+        remark(f"rflaf: {line}")
+    show(_fit_values(estimator, provenance, out), _fit_lines(estimator, provenance, out), as_json)
+
+
+def _training_table(
+    table: Table, drop: list[str] | None, category: list[str] | None, missing: list[str] | None, held_out: Any
+) -> Table:
+    """Return the rows to train on, with columns found by name or number."""
+    names = column_names(table)
+    exclude, categories = ([find_column(name, names) for name in given or ()] for given in (drop, category))
+    rows = None if held_out is None else replace(held_out, held_out=False)
+    return replace(table, exclude=exclude, categories=categories, missing=(*MISSING, *(missing or ())), rows=rows)
+
+
+def _refuse_useless(scanned: ScannedTable, target: str) -> None:
+    """Refuse a table of few rows, and columns without a value: these are likelier a mistake than a choice."""
+    columns = scanned.summary.columns
+    if columns[target].n_rows < _LEAST_ROWS:
+        raise InvalidParameterError(
+            f"a table to fit must have at least {_LEAST_ROWS} rows", columns[target].n_rows, "Add rows."
+        )
+    others = {target, *scanned.table.exclude}
+    empty = [name for name, column in columns.items() if name not in others and column.kind == "empty"]
+    if empty:
+        raise InvalidParameterError("every column must have a value", empty, f"Leave it out: --drop {empty[0]!r}.")
+
+
+def _make_estimator(task: str, parameters: dict[str, Any]) -> Any:
+    kind = RFLAFClassifier if task == "classification" else RFLAFRegressor
+    known = kind._get_param_names()
+    unknown = sorted(set(parameters) - set(known))
+    if unknown:
+        raise InvalidParameterError(
+            f"parameters must be those of {kind.__name__}", unknown, f"It takes {', '.join(known)}."
+        )
+    return kind(**parameters)
+
+
+def _remarks(estimator: Any, scanned: ScannedTable, caught: list[warnings.WarningMessage]) -> Iterator[str]:
+    """Yield what a user should know beside the result: outliers, and classes that only held-out rows have."""
+    yield from (str(warning.message) for warning in caught if issubclass(warning.category, OutlierWarning))
+    levels = scanned.summary.columns[estimator.target_encoding_.name].levels or {}
+    known = {str(label) for label in getattr(estimator, "classes_", ())}
+    absent = sorted(level for level in levels if level not in known) if known and scanned.table.rows else []
+    if absent and len(levels) > len(known):
+        yield f"classes only among the rows held out, which the model cannot predict: {', '.join(absent)}"
+
+
+def _settings(given: list[str], width: str, memory: str | None) -> dict[str, Any]:
+    """Return the arguments of the estimator; values are JSON, or else texts."""
+    parameters = {"n_components": _json_or_text(width)}
+    if memory is not None:
+        parameters["memory"] = _bytes_of(memory)
+    for setting in given:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidParameterError("--set must be NAME=VALUE", setting, "For example --set loss=huber.")
+        parameters[name] = _json_or_text(value)
+    present, retired = translate(parameters, has_loss=True)  # n_basis, pool_size and the like are short names here
+    refuse_retired(retired)
+    return present
+
+
+def _json_or_text(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def _bytes_of(text: str) -> int:
+    """Return a number of bytes.
+
+    >>> _bytes_of("500MB"), _bytes_of("1.5 GiB"), _bytes_of("4096")
+    (500000000, 1610612736, 4096)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]?i?B|)\s*", text, re.IGNORECASE)
+    if found is None or found[2].upper() not in _UNITS:
+        raise InvalidParameterError("--memory must be a number of bytes", text, "For example --memory 500MB.")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    for name in find_files(path):
+        with open(name, "rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _fit_values(estimator: Any, provenance: dict[str, Any], out: Path) -> dict[str, Any]:
+    encoding, target = estimator.table_encoding_, estimator.target_encoding_
+    return {
+        "task": target.task,
+        "reason": target.reason,
+        "target": target.name,
+        "classes": [str(label) for label in getattr(estimator, "classes_", [])],
+        "features": len(encoding.feature_names),
+        "dropped": {left.name: left.reason for left in encoding.dropped},
+        "n_components": estimator.n_components_,
+        **provenance,
+        "out": str(out),
+        "bytes": out.stat().st_size,
+    }
+
+
+def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterator[str | RichTable]:
+    encoding, target, rows = estimator.table_encoding_, estimator.target_encoding_, provenance["rows"]
+    yield f"{target.task} of {target.name!r}: {target.reason}"
+    yield from (f"left out {left.name!r}: {left.reason}" for left in encoding.dropped)
+    n_columns, n_features, seconds = len(encoding.columns), len(encoding.feature_names), provenance["seconds"]
+    yield f"{n_columns} columns as {n_features} numbers, {estimator.n_components_} components, {seconds:.1f} s"
+    if rows["test"]:
+        yield f"measured on {rows['test']} rows it has not seen, fitted to {rows['train']}:"
+        yield metrics_table(provenance["metrics"])
+    else:
+        yield f"fitted to all {rows['train']} rows, not measured"
+    yield f"model: {out}, {out.stat().st_size} bytes"

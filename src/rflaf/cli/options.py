@@ -1,0 +1,44 @@
+"""Shared by the commands: options, the files they read and write, and a table of metrics."""
+
+from __future__ import annotations
+
+import glob
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table as RichTable
+
+from rflaf.errors import InvalidParameterError
+from rflaf.rows.files import Table
+from rflaf.rows.files.outputs import check_output
+
+Data = Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A file that rflaf fit or rflaf.save wrote.", show_default=False)]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a CSV file names its columns.", show_default="seen")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def read_from(data: Path, header: bool | None) -> Table:
+    """Return a table to read, which must be there."""
+    if not (data.exists() or glob.glob(str(data))):
+        raise InvalidParameterError("the data must be a file", str(data), "Check the path.")
+    return Table(data, has_header=header)
+
+
+def check_other(out: Path, *inputs: Path | None) -> None:
+    """The output must be writable and none of the files that are read."""
+    check_output(out)
+    for path in inputs:
+        if path is not None and path.exists() and out.exists() and path.samefile(out):
+            raise InvalidParameterError("the output must not be a file that is read", str(out), "Choose another path.")
+
+
+def metrics_table(metrics: dict[str, float]) -> RichTable:
+    """Return metrics as a table to print."""
+    table = RichTable(show_header=False)
+    for name, value in metrics.items():
+        table.add_row(name, f"{value:.4g}")
+    return table

@@ -1,0 +1,266 @@
+"""Rows as the estimators take them: checked, encoded, and read block by block where they are not in memory.
+
+Rows to learn from become a `BlockSource`; rows to predict become arrays, all at once or in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_array, check_X_y
+from sklearn.utils.validation import _check_feature_names, _check_sample_weight, check_is_fitted, validate_data
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.functions.losses import Loss
+from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
+from rflaf.rows.dask import predict_lazily
+from rflaf.rows.files import is_files
+from rflaf.rows.inputs import (
+    OpenRows,
+    encode_frame,
+    is_frame,
+    is_lazy,
+    is_plain,
+    open_rows,
+    take_column,
+    target_of,
+)
+from rflaf.rows.progress import Begin
+from rflaf.rows.tables import TableEncoding, TargetEncoding
+from rflaf.training.memory import TableSize, plan_prediction
+
+from .verbosity import shown
+
+_FLOATS = (np.float64, np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitting:
+    """A fit under way: the resources it has opened, and how the progress of its passes is shown."""
+
+    opened: ExitStack
+    begin: Begin
+
+
+class ReadsRows(BaseEstimator):
+    """The methods of the estimators that read rows, whatever the rows are given as."""
+
+    table_encoding_: TableEncoding | None = None
+    target_encoding_: TargetEncoding | None = None
+    provenance_: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def _memory(self) -> int | None:
+        return None if self.memory == "auto" else int(self.memory)
+
+    def _open(self, fit: Fitting, X: Any, y: Any, sample_weight: Any, labels: bool, reset: bool) -> OpenRows | None:
+        """Open rows that are not in memory, and take their columns; return None for arrays and frames."""
+        if reset:
+            self.__dict__.pop("provenance_", None)  # that of an earlier fit
+        encoding = None if reset else self.table_encoding_
+        rows = open_rows(X, y, sample_weight, labels, encoding, fit.begin, self._memory)
+        if rows is not None:
+            fit.opened.enter_context(closing(rows))
+            self._take_columns(rows, reset)
+        return rows
+
+    def _rows(
+        self, fit: Fitting, X: Any, y: Any, sample_weight: Any, loss: Loss, reset: bool = True
+    ) -> tuple[BlockSource, bool]:
+        """Return rows with numeric targets that ``loss`` accepts, and whether y is a single column."""
+        rows = self._open(fit, X, y, sample_weight, False, reset)
+        if rows is not None:
+            if reset:
+                loss.check_range(*rows.target_range)
+            return CheckedTargets(rows.source, loss), rows.single_output
+        X, y, sample_weight = self._encoded(X, y, sample_weight, False, reset)
+        X, y = self._checked(X, y, reset, multi_output=True, y_numeric=True)
+        if sp.issparse(y):
+            raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
+        (loss.check if reset else loss.check_more)(y)
+        return array_source(X, y, check_weight(sample_weight, X)), np.ndim(y) == 1
+
+    def _encoded(self, X: Any, y: Any, sample_weight: Any, labels: bool, reset: bool) -> tuple[Any, Any, Any]:
+        """Return rows, targets and weights in memory; a frame gives its named columns, and is encoded if need be.
+
+        Frames of numbers without gaps stay as they are, unless the target is one of their columns.
+        """
+        encoding, target = (None, None) if reset else (self.table_encoding_, self.target_encoding_)
+        if is_frame(X):
+            named = isinstance(y, str)
+            X, y, sample_weight, target = _named_columns(X, y, sample_weight, target, labels)
+            if encoding is not None:
+                X = encoding.transform(X)
+            elif reset and (named or not is_plain(X)):
+                X, encoding = encode_frame(X)
+        if reset:
+            self.table_encoding_, self.target_encoding_ = encoding, target
+        return X, y, sample_weight
+
+    def _checked(self, X: Any, y: Any, reset: bool, **of_targets: Any) -> tuple[Any, Array]:
+        """Return rows and targets in memory, validated by scikit-learn; encoded rows have the encoding's names."""
+        rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
+        if self.table_encoding_ is None or not isinstance(X, np.ndarray):
+            checked: tuple[Any, Array] = validate_data(self, X, y, reset=reset, **rules)
+            return checked
+        X, y = check_X_y(X, y, estimator=self, **rules)
+        if reset:
+            _check_feature_names(self, None, reset=True)
+            self.n_features_in_ = X.shape[1]
+            self.feature_names_in_ = np.array(self.table_encoding_.feature_names, dtype=object)
+        return X, y
+
+    def _take_columns(self, rows: OpenRows, reset: bool) -> None:
+        """Set or check the columns of rows outside memory, as `validate_data` does for arrays."""
+        names = None if rows.feature_names is None else np.array(rows.feature_names, dtype=object)
+        if reset:
+            _check_feature_names(self, None, reset=True)
+            self.n_features_in_ = rows.source.n_features
+            self.table_encoding_, self.target_encoding_ = rows.encoding, rows.target
+            if names is not None:
+                self.feature_names_in_ = names
+            if rows.source.n_samples < 2:
+                raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
+            return
+        known = getattr(self, "feature_names_in_", None)
+        renamed = names is not None and known is not None and names.tolist() != known.tolist()
+        if rows.source.n_features != self.n_features_in_ or renamed:
+            raise InvalidParameterError(
+                "columns must be those of the first rows, in their order",
+                rows.source.n_features if names is None else names.tolist(),
+                f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
+            )
+
+    def _by_rows(self, X: Any, answer: Callable[[Any], Array], out: Array | None = None) -> Array:
+        """Return ``answer`` of validated rows, written to ``out`` if given; rows in files are read block by block."""
+        if type(X) is not np.ndarray:
+            check_is_fitted(self)
+            if is_files(X):
+                return self._by_files(X, answer, out)
+            if is_lazy(X):
+                lazy: Array = predict_lazily(lambda rows: self._by_rows(rows, answer), X, out)
+                return lazy
+        answers = answer(self._check_rows(X))
+        return answers if out is None else _write(answers, out, 0, answers.shape[0])
+
+    def _check_rows(self, X: Any) -> Any:
+        """Return rows to predict, validated; a matrix that is plainly fine costs no more than a sum."""
+        if (
+            type(X) is np.ndarray
+            and X.ndim == 2
+            and X.dtype in _FLOATS
+            and X.shape == (len(X) or 1, getattr(self, "n_features_in_", -1))
+            and (self.table_encoding_ is not None or not hasattr(self, "feature_names_in_"))
+        ):
+            with np.errstate(over="ignore", invalid="ignore"):
+                if np.isfinite(np.sum(X)):
+                    return X
+        check_is_fitted(self)
+        if self.table_encoding_ is not None and is_frame(X):
+            names = [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
+            if names != list(self.feature_names_in_) or not is_plain(X):
+                encoded: Array = check_array(self.table_encoding_.transform(X), estimator=self)
+                return encoded
+        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _by_files(self, X: Any, answer: Callable[[Any], Array], out: Array | None) -> Array:
+        with shown(bool(self.verbose)) as begin:
+            opened = open_rows(X, None, None, False, self.table_encoding_, begin, self._memory)
+            assert opened is not None
+            with closing(opened):
+                return _by_blocks(self._readable(opened), answer, out, begin)
+
+    def _readable(self, opened: OpenRows) -> BlockSource:
+        """Return rows to predict in blocks that are worth a call and fit the memory."""
+        if opened.source.n_features != self.n_features_in_:
+            raise InvalidParameterError(
+                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
+            )
+        width = self.model_.n_components + self.model_.n_outputs
+        return opened.source.with_rows(plan_prediction(self._memory, TableSize.of(opened.source), width))
+
+    def _scored(
+        self, X: Any, y: Any, sample_weight: Any, answer: Callable[[Any], Array], labels: bool
+    ) -> tuple[Any, Array, Any]:
+        """Return targets, answers and weights of rows, which are read once."""
+        check_is_fitted(self)
+        if not is_files(X):
+            if is_frame(X):
+                X, y, sample_weight, _ = _named_columns(X, y, sample_weight, self.target_encoding_, labels)
+            return y, answer(self._check_rows(X)), sample_weight
+        opened = open_rows(X, y, sample_weight, labels, self.table_encoding_)
+        assert opened is not None
+        with closing(opened):
+            source = self._readable(opened)
+            blocks = (source[i] for i in range(len(source)))
+            parts = [(block.y, answer(block.X), block.weight) for block in blocks]
+        targets, answers = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        weights = [part[2] for part in parts if part[2] is not None]
+        return targets, answers, np.concatenate(weights) if weights else None
+
+
+def _named_columns(
+    X: Any, y: Any, sample_weight: Any, target: TargetEncoding | None, labels: bool
+) -> tuple[Any, Any, Any, TargetEncoding | None]:
+    """Return a frame without the columns that ``y`` and ``sample_weight`` name, these columns, and the target."""
+    if isinstance(sample_weight, str):
+        sample_weight, _, X = take_column(
+            X, sample_weight, TargetEncoding(sample_weight, "regression", "number"), False
+        )
+    if isinstance(y, str):
+        y, target, X = take_column(X, y, target, labels)
+        return X, y, sample_weight, target
+    return X, y, sample_weight, target_of(y, labels)
+
+
+def _by_blocks(source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
+    n_rows = source.n_samples
+    with begin("predict", n_rows, n_rows) as display:
+        for i in range(len(source)):
+            block = source[i]
+            answers = answer(block.X)
+            if out is None:
+                out = np.empty((n_rows, *answers.shape[1:]), answers.dtype)
+            _write(answers, out, block.first, n_rows)
+            display.advance(block.n_rows)
+    assert out is not None  # files have rows
+    return out
+
+
+def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
+    """Write answers for some of ``n_rows`` rows to their place in ``out``; refuse an array that cannot hold all."""
+    shape, rounded = (n_rows, *answers.shape[1:]), answers.dtype.kind == "f"
+    if not (
+        isinstance(out, np.ndarray)
+        and out.shape == shape
+        and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
+    ):
+        found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
+        raise InvalidParameterError(
+            f"out must be an array of shape {shape} that can hold {answers.dtype}",
+            found,
+            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
+        )
+    out[first : first + answers.shape[0]] = answers
+    return out
+
+
+def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
+    """Return the weights of the rows of ``X``, validated, or None."""
+    if sample_weight is None:
+        return None
+    if not np.any(np.asarray(sample_weight)):
+        raise InvalidParameterError(
+            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
+        )
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    return weight

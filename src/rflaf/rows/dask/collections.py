@@ -1,0 +1,281 @@
+"""Dask arrays and frames as users pass them: matched, checked in one pass and opened as a source of blocks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.rows.blocks import ArraySource, add_weights, array_source, weigh_labels
+from rflaf.rows.progress import Begin, Quiet
+
+from .graph import Cluster, Given, Handle, each_part, load_payload, plain
+from .source import DaskSource
+
+
+def is_collection(X: Any) -> bool:
+    """Return whether ``X`` is a Dask array, frame or series, without importing Dask."""
+    dask, kind = sys.modules.get("dask"), type(X)
+    return (
+        dask is not None and bool(dask.is_dask_collection(X)) and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
+    )
+
+
+@dataclass(frozen=True)
+class OpenCollection:
+    """Rows on a cluster whose values were all checked.
+
+    ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs).
+    """
+
+    source: DaskSource
+    single_output: bool
+    feature_names: Sequence[str] | None
+    label_weights: dict[Any, float]
+    target_range: Array
+    encoding: None = None
+    target: None = None
+
+    def close(self) -> None:
+        """Do nothing: no resource is held."""
+
+
+def open_collection(
+    X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet
+) -> OpenCollection:
+    """Return Dask collections with numeric targets or labels, ready to be summed.
+
+    One pass checks every row first; errors name the partition. ``begin`` shows the progress of passes that are not
+    sums.
+    """
+    cluster, X = Cluster.current(), whole_rows(X, "X")
+    meta = meta_of(X)
+    dtype, names = dtype_of(meta), names_of(meta)
+    handles = _side_by_side(X, y, sample_weight)
+    look = _Look(dtype, list(names), labels)
+    with begin("look at every value", len(handles), None) as display:
+        seen: list[_Seen] = cluster.compute(*each_part(_look_at, handles, look, range(len(handles))))
+        display.advance(len(handles))
+    full = [i for i, one in enumerate(seen) if one.n_rows]
+    if not full:
+        raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
+    if not any(one.weighty for one in seen):
+        raise InvalidParameterError(
+            "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
+        )
+    label_weights: dict[Any, float] = {}
+    for one in seen:
+        add_weights(label_weights, one.label_weights)
+    source = DaskSource(
+        cluster,
+        [handles[i] for i in full],
+        [seen[i].n_rows for i in full],
+        len(names),
+        seen[full[0]].n_outputs,
+        dtype,
+        _Opened(dtype, labels),
+        begin,
+    )
+    named = list(names) if all(isinstance(name, str) for name in names) else None
+    low, high = (np.array([seen[i].target_range[edge] for i in full]) for edge in (0, 1))
+    return OpenCollection(source, y.ndim == 1, named, label_weights, np.array([low.min(axis=0), high.max(axis=0)]))
+
+
+def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
+    """Return handles of [X, y, weight] of every partition; refuse partitions that cannot be matched."""
+    columns = [partitions_of(X), partitions_of(_beside(X, y, "y"))]
+    if sample_weight is not None:
+        columns.append(partitions_of(_beside(X, sample_weight, "sample_weight")))
+    graph: dict[Any, Any] = {}
+    for parts in columns:
+        for part in parts:
+            if part.key not in graph:
+                graph.update(part.__dask_graph__())
+    weightless = [None] * (3 - len(columns))
+    return [Handle(graph, [*(part.key for part in parts), *weightless]) for parts in zip(*columns, strict=True)]
+
+
+def _beside(X: Any, other: Any, name: str) -> Any:
+    """Return ``other`` with as many rows in every partition as X, as far as lengths are known."""
+    if not is_collection(other):
+        raise InvalidParameterError(
+            f"{name} must be a Dask collection where X is one",
+            type(other).__name__,
+            "Use dask.array.from_array with the chunks of X.",
+        )
+    other = whole_rows(other, name)
+    if name == "sample_weight" and other.ndim != 1:
+        raise InvalidParameterError("sample_weight must have one dimension", other.ndim, "Pass one weight a row.")
+    of_X, of_other = known_rows(X), known_rows(other)
+    if of_X is not None and of_other is not None:
+        if sum(of_X) != sum(of_other):
+            raise InvalidParameterError(
+                f"X and {name} must have the same number of rows",
+                [sum(of_X), sum(of_other)],
+                "Check how they were made.",
+            )
+        return other.rechunk({0: of_X})
+    if len(partitions_of(other)) != len(partitions_of(X)):
+        raise InvalidParameterError(
+            f"X and {name} must have the same number of partitions where their lengths are not known",
+            [len(partitions_of(X)), len(partitions_of(other))],
+            "Make both from one collection, or compute_chunk_sizes first.",
+        )
+    return other
+
+
+def whole_rows(collection: Any, name: str) -> Any:
+    """Return an array with a single chunk of columns; frames stay as they are."""
+    if not hasattr(collection, "chunks"):
+        return collection
+    if collection.ndim not in (1, 2):
+        raise InvalidParameterError(f"{name} must have one or two dimensions", collection.ndim, "Reshape it.")
+    return collection.rechunk({1: -1}) if collection.ndim == 2 else collection
+
+
+def known_rows(collection: Any) -> tuple[int, ...] | None:
+    """Return the rows of every chunk of an array, or None where they are unknown, as for frames."""
+    rows: Any = getattr(collection, "chunks", ((np.nan,),))[0]
+    return None if np.isnan(rows).any() else rows
+
+
+def partitions_of(collection: Any) -> list[Any]:
+    """Return the partitions, delayed. Optimising the graph of a persisted array would lose its chunks."""
+    if hasattr(collection, "chunks"):
+        return list(collection.to_delayed(optimize_graph=False).ravel())
+    return list(collection.to_delayed())
+
+
+def meta_of(X: Any) -> Any:
+    """Return an empty table with the columns of X."""
+    if X.ndim != 2:
+        raise InvalidParameterError("X must have two dimensions", X.ndim, "Use X.reshape(-1, 1) for a single column.")
+    return np.empty((0, X.shape[1]), X.dtype) if hasattr(X, "chunks") else X._meta
+
+
+def names_of(meta: Any) -> Sequence[Any]:
+    """Return the names of the columns, or their numbers."""
+    return list(meta.columns) if hasattr(meta, "columns") else range(meta.shape[1])
+
+
+def dtype_of(meta: Any) -> np.dtype[Any]:
+    """Return the precision of a fit: single where all columns are, else double."""
+    dtypes = list(meta.dtypes) if hasattr(meta, "columns") else [meta.dtype]
+    wrong = [name for name, dtype in zip(names_of(meta), dtypes, strict=False) if dtype.kind not in "biuf"]
+    if wrong:
+        raise InvalidParameterError("every column of X must be numeric", wrong, "Encode or drop those columns.")
+    return np.dtype(np.float32 if all(dtype == np.float32 for dtype in dtypes) else np.float64)
+
+
+def as_array(part: Any, dtype: Any) -> Any:
+    """Return a partition as an array, with NaN for the missing values of a frame."""
+    if sp.issparse(part):
+        return part.astype(dtype)
+    if hasattr(part, "to_numpy"):
+        return part.to_numpy(dtype=dtype, na_value=np.nan)
+    return np.asarray(part, dtype)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Makes an `ArraySource` of a partition: targets are numbers, or labels of any kind in one column."""
+
+    dtype: np.dtype[Any]
+    labels: bool
+
+    def __call__(self, value: Any) -> ArraySource:
+        X, y, weight = value
+        rows = array_source(as_array(X, self.dtype), np.zeros((length_of(X), 1)), weight)
+        if self.labels:
+            return replace(rows, y=np.asarray(y).reshape(-1, 1))
+        return replace(rows, y=as_array(y, np.float64).reshape(rows.n_samples, -1))
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Contents of a partition: rows, target columns, whether any weight is positive, and its labels or target range."""
+
+    n_rows: int
+    n_outputs: int = 0
+    weighty: bool = False
+    label_weights: dict[Any, float] = field(default_factory=dict)
+    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The checks of a partition, and the dtype and names of its columns."""
+
+    dtype: np.dtype[Any]
+    names: list[Any]
+    labels: bool
+
+    def at(self, value: Any, where: str) -> _Seen:
+        X, y, weight = value
+        lengths = {"X": length_of(X), "y": length_of(y)} | (
+            {} if weight is None else {"sample_weight": length_of(weight)}
+        )
+        if len(set(lengths.values())) > 1:
+            raise InvalidParameterError(
+                f"X, y and sample_weight must have the same number of rows in every partition: {where}",
+                lengths,
+                "Make them from one collection, or rechunk them alike.",
+            )
+        n_rows = lengths["X"]
+        if n_rows == 0:
+            return _Seen(0)
+        rows = as_array(X, self.dtype)
+        _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else self.names)
+        w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
+        fine = np.isfinite(w) & (w >= 0)
+        if not fine.all():
+            raise InvalidParameterError(
+                f"sample_weight must be finite numbers, at least zero: {where}",
+                float(w[~fine][0]),
+                "Use zero for rows to leave out.",
+            )
+        if self.labels:
+            return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
+        targets = as_array(y, np.float64).reshape(n_rows, -1)
+        _refuse_infinite(targets, where, ["y"] * targets.shape[1])
+        target_range = np.array([targets.min(axis=0), targets.max(axis=0)])
+        return _Seen(n_rows, targets.shape[1], bool(w.any()), target_range=target_range)
+
+
+def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
+    """Return the labels of a partition, one per row."""
+    labels: Array = np.asarray(y).reshape(n_rows, -1)
+    if labels.shape[1] != 1:
+        raise InvalidParameterError("y must have one label a row", labels.shape[1], "Pass a single column.")
+    missing = np.array([label is None or label != label for label in labels[:, 0].tolist()])
+    if missing.any():
+        raise InvalidParameterError(f"labels must not be missing: {where}", int(missing.sum()), "Drop those rows.")
+    check_classification_targets(labels[:, 0])
+    return labels[:, 0]
+
+
+def length_of(part: Any) -> int:
+    """Return the number of rows of a partition."""
+    return int(part.shape[0])
+
+
+def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
+    look: _Look = load_payload(payload)
+    return look.at(plain(value), f"partition {number.value}")
+
+
+def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> None:
+    if np.isfinite(rows.sum()):
+        return
+    bad = ~np.isfinite(rows)
+    if bad.any():
+        column = f", column {names[int(np.argmax(bad.any(axis=0)))]!r}" if names else ""
+        raise InvalidParameterError(
+            f"every value must be a finite number: {where}{column}", float(rows[bad][0]), "Drop or repair those rows."
+        )

@@ -1,0 +1,229 @@
+"""Rows that can only be read in order: read once to learn their encoding, once more to write them as numbers.
+
+The numbers go into a temporary Parquet file, which is removed with the reader. So are read CSV, NPZ and Arrow files,
+matrices with a target among their columns, and any file of which only some rows are chosen.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from rflaf.errors import InvalidParameterError
+from rflaf.rows.progress import Begin, PassDisplay, Quiet
+from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, TargetEncoding, require_arrow, summarise
+
+from .chunks import chosen, column_names, read_masked, read_rows
+from .first_scan import TargetScan, encoding_of, refuse_less, rows_together
+from .parquet_rows import ParquetRows
+from .row_groups import RowGroup, index_files
+from .source import FileSource, OpenTable, Reader
+from .table import Request, ScannedTable, Table, distinct, find_files
+from .values import in_column, write_inputs
+
+_LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
+_BLOCKS_AHEAD = 44  # that Arrow holds, on their way and parsed
+_LEVELS_BYTES = 5 * 2**18  # of a column, for the levels that are counted
+_WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
+
+
+def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | None = None) -> ScannedTable:
+    """Summarise all columns of a table in one pass: the target over all rows, the others over the chosen rows."""
+    files = find_files(table.paths)
+    block_bytes = _block_bytes(table, memory)
+    return ScannedTable(table, _summarise_files(files[0], table, block_bytes, begin, whole=target))
+
+
+def open_converted(request: Request, reader: Reader) -> OpenTable:
+    """Open files that are copied as numbers to a temporary file."""
+    table, encoding, summary = request.table, request.encoding, request.summary
+    block_bytes = _block_bytes(table, reader.memory)
+    if summary is None and (encoding is None or request.targets):
+        names = column_names(table)
+        needed = distinct(*request.inputs(names), *request.beside)
+        summary = _summarise_files(request.files[0], table, block_bytes, reader.begin, needed)
+    if encoding is None:
+        assert summary is not None
+        encoding = encoding_of(request, summary, request.inputs(list(summary.columns)))
+    targets = [_target_of(request, name, summary) for name in request.targets]
+    columns, seen = _Columns(encoding, targets, request.weight), TargetScan()
+    folder = reader.exits.enter_context(tempfile.TemporaryDirectory(prefix="rflaf-"))
+    n_rows = None if summary is None else summary.n_rows
+    with reader.begin("write as numbers", n_rows, n_rows) as display:
+        shown = {}
+        for number, (file, pairs) in enumerate(groupby(read_rows(table, block_bytes), key=lambda pair: pair[0])):
+            path = os.path.join(folder, f"{number}.parquet")
+            if _convert((chunk for _, chunk in pairs), RowGroup(path, file, 0, 0, 0), columns, seen, request, display):
+                shown[path] = file
+    _refuse_no_rows(request.files[0], table, bool(shown))
+    seen.refuse_weightless(request)
+    groups, _ = index_files(list(shown), shown)
+    plain = [_input_name(j) for j in range(len(encoding.feature_names))]
+    as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
+    storage = ParquetRows(
+        groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
+    )
+    target = targets[0] if len(targets) == 1 else None
+    return OpenTable(FileSource(storage, reader), encoding, seen.label_weights, seen.target_range, target)
+
+
+def _block_bytes(table: Table, memory: int | None) -> int | None:
+    """Return how much of a file to parse at once, beside the levels of every column that are counted."""
+    if memory is None:
+        return None
+    files = find_files(table.paths)
+    levels = min(len(files), 2) * _LEVELS_BYTES * len(column_names(table))
+    refuse_less(memory, levels + _WRITER_BYTES + _BLOCKS_AHEAD * _LEAST_BYTES)
+    return min(_MOST_BYTES, (memory - levels - _WRITER_BYTES) // (_BLOCKS_AHEAD + 1))
+
+
+def _summarise_files(
+    first: str,
+    table: Table,
+    block_bytes: int | None,
+    begin: Begin,
+    needed: list[str] | None = None,
+    whole: str | None = None,
+) -> TableSummary:
+    """Return the summary of the needed columns in all files, of all columns by default."""
+    total = None
+    with begin("look at every value", None, None) as display:
+        for file, triples in groupby(read_masked(table, block_bytes), key=lambda triple: triple[0]):
+            found = _summarise_file(file, triples, table, whole, display)
+            needed = list(found.columns) if needed is None else needed
+            found = _checked(file, found, first, total or found, needed)
+            total = found if total is None else total + found
+    assert total is not None  # there is a file
+    return total
+
+
+def _summarise_file(
+    file: str, triples: Iterator[tuple[str, Any, Any]], table: Table, whole: str | None, display: PassDisplay
+) -> TableSummary:
+    total = None
+    for _, chunk, mask in triples:
+        part = _summarise_chunk(chunk, mask, table, whole)
+        total = part if total is None else total + part
+        display.advance(chunk.num_rows)
+    assert total is not None  # the first chunk has the columns
+    _refuse_no_rows(file, table, total.n_rows > 0)
+    return total
+
+
+def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None) -> TableSummary:
+    """Return the summary of the chosen rows; that of the column ``whole``, the last one, is of all rows."""
+    others = [name for name in chunk.column_names if name != whole]
+    part = summarise(chosen(chunk.select(others), mask), table.missing, table.categories)
+    if whole is None:
+        return part
+    return TableSummary({**part.columns, **summarise(chunk.select([whole]), table.missing).columns})
+
+
+def _refuse_no_rows(file: str, table: Table, some: bool) -> None:
+    if some:
+        return
+    if table.rows is not None:
+        raise InvalidParameterError(
+            "the rows must be enough to hold some out", f"none left of {file}", "Use another share."
+        )
+    raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
+
+
+def _checked(file: str, summary: TableSummary, first: str, expected: TableSummary, needed: list[str]) -> TableSummary:
+    """Return the needed columns, which a file must have, of the kinds they have in the first file."""
+    for name in needed:
+        if name not in summary.columns:
+            raise InvalidParameterError(
+                f"every file must have a column {name!r}, once", f"{file} with {list(summary.columns)}", "Add it."
+            )
+        here, there = summary.columns[name].kind, expected.columns[name].kind
+        if here != there and "empty" not in (here, there):
+            raise InvalidParameterError(
+                f"column {name!r} must be of one type in all files: {there} in {first}",
+                f"{here} in {file}, row group 0, column {name!r}",
+                "Write the files with one schema.",
+            )
+    return TableSummary({name: summary.columns[name] for name in needed})
+
+
+def _target_of(request: Request, name: str, summary: TableSummary | None) -> TargetEncoding:
+    if not request.labels:
+        return TargetEncoding(name, "regression", "number")
+    assert summary is not None  # targets are always summarised
+    column = summary.columns[name]
+    if column.kind == "number" and not column.n_truths and not column.numbers.whole:
+        raise InvalidParameterError(
+            "labels must be texts, whole numbers or truth values",
+            f"fractions in {request.files[0]}, column {name!r}",
+            "Regress them.",
+        )
+    values = "truth" if column.n_truths else "whole" if column.kind == "number" else "text"
+    return TargetEncoding(name, "classification", values)
+
+
+def _input_name(number: int) -> str:
+    return f"input {number}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """The columns of a table as numbers, and labels as they are."""
+
+    encoding: TableEncoding
+    targets: list[TargetEncoding]
+    weight: str | None
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row while it is encoded and written."""
+        return 24 * (len(self.encoding.feature_names) + 2) + 160 * len(self.targets)
+
+    def of(self, rows: Any, group: RowGroup) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the inputs of some rows, and their targets and weights, by name."""
+        X = np.zeros((rows.num_rows, len(self.encoding.feature_names)))
+        write_inputs(rows, self.encoding, X, group)
+        weights = [] if self.weight is None else [TargetEncoding(self.weight, "regression", "number")]
+        beside = {}
+        for column in (*self.targets, *weights):
+            with in_column(column.name, group):
+                beside[column.name] = column.read(rows, self.encoding.missing)
+        return {_input_name(j): X[:, j] for j in range(X.shape[1])}, beside
+
+
+def _convert(
+    chunks: Iterator[Any], group: RowGroup, columns: _Columns, seen: TargetScan, request: Request, display: PassDisplay
+) -> int:
+    """Write the rows of a file as numbers into the Parquet file of ``group``, and return how many row groups."""
+    pa = require_arrow()
+    import pyarrow.parquet as pq
+
+    at_once, writer = rows_together(columns.row_bytes, 0, None), None
+    with ExitStack() as exits:
+        for chunk in chunks:
+            _refuse_absent(chunk, columns.encoding, group.file)
+            for start in range(0, chunk.num_rows, at_once):
+                rows = chunk.slice(start, at_once)
+                inputs, beside = columns.of(rows, group)
+                seen.add(beside, request, group)
+                written = pa.table(inputs | beside)
+                if writer is None:
+                    writer = exits.enter_context(pq.ParquetWriter(group.path, written.schema))
+                writer.write_table(written, row_group_size=rows.num_rows)
+                display.advance(rows.num_rows)
+                group = replace(group, number=group.number + 1)
+    return group.number
+
+
+def _refuse_absent(chunk: Any, encoding: TableEncoding, file: str) -> None:
+    for name in encoding.column_names:
+        if name not in chunk.column_names:
+            raise InvalidParameterError(
+                f"every file must have a column {name!r}, once", f"{file} with {chunk.column_names}", "Add it."
+            )
