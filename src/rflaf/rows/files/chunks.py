@@ -1,8 +1,8 @@
 """Files read in order as Arrow tables: CSV, Parquet, NPZ, NPY and Arrow files, in chunks of rows.
 
 Columns of a CSV file arrive as text, whatever they hold: only the summary of all chunks shows whether they are numbers
-or codes (`rflaf.rows.tables`). The first line of a CSV file shows its delimiter and whether it names the columns: a line
-with a number names nothing, and columns are then called by number, from "0". Needs the extra ``files``.
+or codes (`rflaf.rows.tables`). The first line of a CSV file shows its delimiter and whether it has names: a line
+with a number has none, and columns are then called by number, from "0". Needs the extra ``files``.
 """
 
 from __future__ import annotations
