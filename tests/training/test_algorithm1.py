@@ -246,7 +246,7 @@ def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
 
 @pytest.mark.usefixtures("held_out_ridges")
 def test_of_many_rows_a_sample_is_held_out(monkeypatch):
-    monkeypatch.setattr(final_fit, "_JUDGED_ROWS", 50)
+    monkeypatch.setattr(final_fit, "JUDGED_ROWS", 50)
     X, y = sine_rows(400)
     assert fit(X, y, replace(PLAIN, alpha=None)).alpha > 0
 

@@ -1002,34 +1002,34 @@ def test_few_rows_have_a_ridge_under_a_sharp_loss(n_rows):
 
 @settings(max_examples=20)
 @given(st.sampled_from(LOSSES), st.booleans(), seeds)
-def test_the_slope_of_a_memory_equals_finite_differences(loss, intercept, seed):
+def test_the_slope_of_past_rows_equals_finite_differences(loss, intercept, seed):
     Z = some_features(40, 3, seed)
     y, weight = some_targets(loss, Z, seed, 2), some_weights(40, True, seed)
     rng = np.random.default_rng(seed)
     risk, n_outputs = risk_of(Z, y, loss, weight, intercept), y.shape[1]
-    memory = risk.curvature(rng.standard_normal((3, n_outputs)), rng.standard_normal(n_outputs) * intercept, RIDGE)
+    past = risk.curvature(rng.standard_normal((3, n_outputs)), rng.standard_normal(n_outputs) * intercept, RIDGE)
     at = rng.standard_normal((4, n_outputs))
-    _, slope = memory.value_and_slope(at[:-1], at[-1])
+    _, slope = past.value_and_slope(at[:-1], at[-1])
     for entry in np.ndindex(at.shape):
         move = np.zeros_like(at)
         move[entry] = 1e-4
-        high, low = (memory.value_and_slope(*np.split(at + side * move, [3]))[0] for side in (1, -1))
+        high, low = (past.value_and_slope(*np.split(at + side * move, [3]))[0] for side in (1, -1))
         assert slope[entry] == pytest.approx((high - low) / 2e-4, rel=1e-6, abs=1e-6 * (1 + np.abs(slope).max()))
-    assert memory.weight == pytest.approx(weight.sum())
+    assert past.weight == pytest.approx(weight.sum())
 
 
 @each_intercept
 @each(ONE_OUTPUT)
-def test_the_curvature_of_a_memory_is_that_of_the_summed_loss(loss, intercept):
+def test_the_curvature_of_past_rows_is_that_of_the_summed_loss(loss, intercept):
     Z = some_features(60, 3)
     y, weight = some_targets(loss, Z, n_outputs=2), some_weights(60, True)
     risk, rng = risk_of(Z, y, loss, weight, intercept), np.random.default_rng(0)
     V, b = rng.standard_normal((3, 2)) / 3, rng.standard_normal(2) * intercept
-    memory = risk.curvature(V, b)
+    past = risk.curvature(V, b)
     w = weight[:, None] * loss.curvature(Z @ V + b, y)
     columns = np.hstack([Z, np.full((60, 1), float(intercept))])
     for o in range(2):
-        np.testing.assert_allclose(memory.A[o], (columns * w[:, [o]]).T @ columns, rtol=1e-11, atol=1e-11)
+        np.testing.assert_allclose(past.A[o], (columns * w[:, [o]]).T @ columns, rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("ridge", [1e-9, 0.1])
@@ -1040,13 +1040,13 @@ def test_the_memory_of_the_squared_loss_is_the_loss_itself(intercept, ridge):
     y, weight = some_targets(Squared(), Z, n_outputs=2), some_weights(60, True)
     risk = risk_of(Z, y, Squared(), weight, intercept)
     solution = minimise_risk(risk, ridge, base_of(Squared(), y, weight), 1e-10, 500)
-    memory = risk.curvature(solution.v, solution.intercept, ridge)
+    past = risk.curvature(solution.v, solution.intercept, ridge)
     rng = np.random.default_rng(0)
     gaps = []
     for _ in range(5):
         V, b = rng.standard_normal((3, 2)), rng.standard_normal(2) * intercept
         total = risk.totals(V, b)
-        value, slope = memory.value_and_slope(V, b)
+        value, slope = past.value_and_slope(V, b)
         gaps.append(total.loss - value)
         size = np.abs(total.V).max()
         np.testing.assert_allclose(slope[:-1], total.V, atol=1e-6 * size)
@@ -1055,17 +1055,17 @@ def test_the_memory_of_the_squared_loss_is_the_loss_itself(intercept, ridge):
 
 
 def learn_in_chunks(Z, y, loss, ridge, cuts, intercept=True) -> RiskSolution:
-    """Every chunk of rows with the memory of those before; the features are whitened by all rows."""
-    whole, memory, base = risk_of(Z, y, loss, intercept=intercept), None, base_of(loss, y)
+    """Every chunk of rows with the past of those before; the features are whitened by all rows."""
+    whole, past, base = risk_of(Z, y, loss, intercept=intercept), None, base_of(loss, y)
     solution, start, seen = None, None, 0
     for rows in np.split(np.arange(len(Z)), cuts):
         seen += len(rows)
         part = risk_of(Z[rows], y[rows], loss, intercept=intercept)
-        risk = replace(part, system=whole.system, weight=float(seen), memory=memory)
+        risk = replace(part, system=whole.system, weight=float(seen), past=past)
         solution = minimise_risk(risk, ridge, base, 1e-9, 500, start)
         start = solution.v, solution.intercept
-        memory = risk.curvature(*start, ridge)
-        assert memory.weight == seen
+        past = risk.curvature(*start, ridge)
+        assert past.weight == seen
     return solution
 
 
@@ -1098,8 +1098,8 @@ def test_memories_add_up():
     y = some_targets(Logistic(), Z)
     V, b = np.full((5, 1), 0.2), np.array([0.1])
     first, second, both = (risk_of(Z[rows], y[rows], Logistic()) for rows in (slice(50), slice(50, 120), slice(120)))
-    memory = replace(second, memory=first.curvature(V, b), weight=120.0).curvature(V, b)
-    np.testing.assert_allclose(memory.A, both.curvature(V, b).A, rtol=1e-12)
+    past = replace(second, past=first.curvature(V, b), weight=120.0).curvature(V, b)
+    np.testing.assert_allclose(past.A, both.curvature(V, b).A, rtol=1e-12)
 
 
 # Shared activations under any loss

@@ -127,7 +127,7 @@ def test_training_that_is_taken_up_again_ends_where_it_would_have():
     table = some_table()
     stages = []
 
-    def watch(n_steps, state, advance):
+    def watch(n_steps, state, advance, label):
         for step in range(n_steps):
             stages.append(state)
             state = advance(state, step)
@@ -138,7 +138,7 @@ def test_training_that_is_taken_up_again_ends_where_it_would_have():
         parts = {name: type(progress.moments)(*(part.copy() for part in getattr(progress, name))) for name in PARTS}
         return replace(progress, **parts)
 
-    def go_on(n_steps, state, advance):
+    def go_on(n_steps, state, advance, label):
         middle = n_steps // 2
         return fold_in_turn(n_steps - middle, stages[middle], lambda before, step: advance(before, middle + step))
 
