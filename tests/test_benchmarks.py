@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,17 +23,17 @@ RUNS = {  # script: a small run, and what its table shows
         r"predict 40 rows, S=5, as they come: ",
     ),
     "bench_compact": (
-        "--rows 200 --batch 50 --few 200 --width 3 --wide 5 --trees 5",
+        "--rows 60 --batch 50 --few 60 --width 3 --wide 5 --trees 5",
         r"fit kin8nm, S=3, convex: rflaf / LightGBM, 5 trees .* ratio",
     ),
     "bench_dask": ("--rows 800 --parts 4 --width 5", r"two workers +[\d.]+ s, [\d.]+ times faster\nlargest difference"),
     "bench_error": ("--rows 200 --seeds 0 --widths 3", r"S=3 +RBFSampler\(gamma='scale'\) \+ Ridge +[\d.]+"),
-    "bench_fit": ("--rows 200 --rounds 1 --widths 3", r"fit, S=3, float32: rflaf / RBFSampler \+ Ridge .* ratio"),
+    "bench_fit": ("--rows 60 --rounds 1 --widths 3", r"fit, S=3, float32: rflaf / RBFSampler \+ Ridge .* ratio"),
     "bench_import": ("--rounds 1", r"import: rflaf / sklearn.linear_model .* ratio"),
     "bench_leverage": ("--rows 200 --rounds 1 --pool 20", r"leverage scores, pool 20, float32: .*\npeak memory"),
-    "bench_predict": ("--rows 200 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
+    "bench_predict": ("--rows 60 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
     "bench_single_row": (
-        "--rows 200 --rounds 3 --width 3",
+        "--rows 60 --rounds 3 --width 3",
         r"LightGBM, 100 trees, Booster.predict +[\d.]+ microseconds",
     ),
     "classification": (
@@ -40,13 +41,13 @@ RUNS = {  # script: a small run, and what its table shows
         r"adult +LightGBM, 5 trees(.*\n)+cifar10 +default: refined, S=3 .* peak",
     ),
     "compact": (
-        "kin8nm --rows 120 --seeds 0 --widths 2 3 --trees 5",
+        "kin8nm --rows 60 --seeds 0 --widths 2 3 --trees 5",
         r"kin8nm +LightGBM, 5 trees +[\d.]+(.*\n)+kin8nm, 1 % of y shifted",
     ),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
     "house": ("", r"lines of source +\d+ "),
-    "pictures": ("--rows 240 --width 4", r"display-calibration\.png"),
-    "scale": ("--rows 3000 6000", r"width 100, one per component: cost grows with exponent"),
+    "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
+    "scale": ("--rows 1000 2000 --models 'width 300, shared'", r"width 300, shared: cost grows with exponent"),
 }
 
 
@@ -58,7 +59,7 @@ def test_every_benchmark_is_run():
 @pytest.mark.parametrize("name", RUNS)
 def test_a_benchmark_prints_its_table(name, tmp_path):
     small, table = RUNS[name]
-    command = [sys.executable, str(FOLDER / f"{name}.py"), *small.split()]
+    command = [sys.executable, str(FOLDER / f"{name}.py"), *shlex.split(small)]
     if name == "pictures":
         command += ["--folder", str(tmp_path)]
     made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
