@@ -115,7 +115,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     n_iter_ : int, number of these steps or epochs, at least one
     stop_reason_ : StopReason, how the fit ended; its value is advice
     solver_remedy_ : Remedy that the last linear system needed
-    table_encoding_ : TableEncoding or None, encoding of the columns of files
+    table_encoding_, target_encoding_ : encodings of the columns and of the target of a table, or None
     n_features_in_ : int, number of columns
     feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
 
