@@ -28,7 +28,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 docs: $(VENV)/.test
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.bench
 	@set -e; for script in $(or $(sort $(wildcard benchmarks/bench_*.py)),$(error no benchmarks/bench_*.py to run)); do echo "$$script"; $(BIN)/python "$$script"; done
