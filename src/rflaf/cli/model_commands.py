@@ -27,8 +27,7 @@ from rflaf.rows.tables import TargetEncoding, require_arrow
 
 from .console import show, working
 from .fit_command import fit
-from .measures import measure
-from .options import Data, Header, Json, Model, check_other, metrics_table, read_from
+from .options import Data, Header, Json, Model, check_other, measure, metrics_table, read_from
 
 
 class Language(StrEnum):

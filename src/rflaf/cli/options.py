@@ -1,20 +1,24 @@
-"""Shared by the commands: options, the files they read and write, and a table of metrics."""
+"""Shared by the commands: options, the files they read and write, and the metrics of a model on a table."""
 
 from __future__ import annotations
 
 import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.table import Table as RichTable
 
-from rflaf.errors import InvalidParameterError
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.metrics import metrics_of
 from rflaf.rows.files import Table
+from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 
 Data = Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that rflaf fit or rflaf.save wrote.", show_default=False)]
+Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
 Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether a CSV file names its columns.", show_default="seen")
 ]
@@ -42,3 +46,19 @@ def metrics_table(metrics: dict[str, float]) -> RichTable:
     for name, value in metrics.items():
         table.add_row(name, f"{value:.4g}")
     return table
+
+
+def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
+    """Return the metrics of an estimator's predictions for a table, and the number of rows."""
+    target, missing = estimator.target_encoding_, estimator.table_encoding_.missing
+    gives = hasattr(estimator, "predict_proba")
+    parts: list[tuple[Array, Array, Array | None]] = []
+    for _, chunk in read_rows(table):
+        y = target.read(chunk, missing)
+        if chunk.num_rows:
+            parts.append((y, estimator.predict(chunk), estimator.predict_proba(chunk) if gives else None))
+    if not parts:
+        raise InvalidParameterError("the table must have rows", str(table.paths), "Name another file.")
+    y, predicted = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    probabilities = np.concatenate([part[2] for part in parts]) if gives else None
+    return metrics_of(y, predicted, getattr(estimator, "classes_", None), probabilities), len(y)

@@ -27,9 +27,7 @@ from rflaf.rows.files.outputs import check_output
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
 from .console import show, working
-from .options import Data, Header, Json, read_from
-
-Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
+from .options import Data, Header, Json, Target, read_from
 
 
 def plan(

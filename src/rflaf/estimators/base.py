@@ -40,11 +40,10 @@ from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model
 
 from .parameters import check_parameters, refuse_contradiction, resolve_basis, resolve_random_state, sized_basis
-from .retired import accept_retired, refuse_retired
-from .rows_in import Fitting, ReadsRows
+from .retired import accept_retired, refuse_retired, translate, warn_shapes
+from .rows_in import Fitting, ReadsRows, shown
 from .sampling import GreedySelection, LeverageSampling, Sampling, resolve_sampling
-from .thumbnail import activation_figure
-from .verbosity import shown
+from .svg import activation_figure
 
 
 class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -63,7 +62,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         *,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str | int = "per_component",
+        activation: str = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
@@ -77,27 +76,17 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         verbose: bool = False,
         checkpoint: Any = None,
     ) -> None:
-        self.n_components = n_components
-        self.directions = directions
-        self.sampling = sampling
-        self.activation = activation
-        self.curves = curves
-        self.basis = basis
-        self.density = density
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.width_tolerance = width_tolerance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.memory = memory
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+        self._store(locals())
+
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keep the arguments of a constructor, given as its `locals`, unchanged."""
+        self.__dict__.update((name, value) for name, value in arguments.items() if name != "self")
 
     def set_params(self, **parameters: Any) -> Self:
         """Set arguments by name; a retired one is refused with the way to do without it."""
         refuse_retired(parameters)
-        estimator: Self = super().set_params(**parameters)
+        warn_shapes(parameters)
+        estimator: Self = super().set_params(**translate(parameters, has_loss=True)[0])
         return estimator
 
     def __sklearn_clone__(self) -> Self:
@@ -229,7 +218,6 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
             curves=None if isinstance(self.curves, str) else bool(self.curves),
             keep_outliers=self._keeps_outliers,
             per_component=self.activation != "shared",
-            n_shapes=None if isinstance(self.activation, str) else int(self.activation),
             loss=self._loss(),
             basis=resolve_basis(self.basis),
             density=resolve_density(self.density),

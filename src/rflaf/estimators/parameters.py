@@ -35,11 +35,7 @@ _RULES: dict[str, rules.Rule] = {
         "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection",
         "Use 'plain'.",
     ),
-    "activation": (
-        lambda value: rules.is_count(value) or (isinstance(value, str) and value in ("per_component", "shared")),
-        "must be 'per_component', 'shared' or a number of shapes, at least 1",
-        "Use 'per_component'.",
-    ),
+    "activation": rules.one_of("per_component", "shared"),
     "quantile": (
         lambda value: rules.is_number(value) and 0 < value < 1,
         "must be a number between 0 and 1, without either",
@@ -94,12 +90,6 @@ _COMBINATIONS: tuple[Combination, ...] = (
         lambda e: e.directions == "refined" and e.sampling != "plain",
         "directions='refined' starts from a plain draw: sampling must be 'plain'",
         "Set directions='random' for sampling={!r}.",
-    ),
-    (
-        "activation",
-        lambda e: e.directions == "refined" and not isinstance(e.activation, str),
-        "a number of shapes as activation needs directions='random'",
-        "Set directions='random', or activation='per_component'.",
     ),
     (
         "curves",

@@ -5,8 +5,10 @@ Rows to learn from become a `BlockSource`; rows to predict become arrays, all at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,21 +25,10 @@ from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
 from rflaf.rows.dask import predict_lazily
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import (
-    OpenRows,
-    encode_frame,
-    is_frame,
-    is_lazy,
-    is_plain,
-    open_rows,
-    take_column,
-    target_of,
-)
-from rflaf.rows.progress import Begin
+from rflaf.rows.inputs import OpenRows, encode_frame, is_frame, is_lazy, is_plain, open_rows, take_column, target_of
+from rflaf.rows.progress import Begin, displays
 from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.training.memory import TableSize, plan_prediction
-
-from .verbosity import shown
 
 _FLOATS = (np.float64, np.float32)
 
@@ -264,3 +255,29 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
         )
     weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
     return weight
+
+
+class _ToStandardError(logging.Handler):
+    """Writes to the current standard error, which a progress bar may have replaced."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+@contextmanager
+def shown(verbose: bool) -> Iterator[Begin]:
+    """Show log and progress while this is open if ``verbose``; yield how passes are shown."""
+    with displays(verbose) as begin:
+        if not verbose:
+            yield begin
+            return
+        logger, handler = logging.getLogger("rflaf"), _ToStandardError()
+        handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
+        level = logger.level
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+        try:
+            yield begin
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)
