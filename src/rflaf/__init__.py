@@ -19,7 +19,7 @@ from typing import Any
 from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .estimators.sampling import GreedySelection, LeverageSampling
+from .estimators.parameters import GreedySelection, LeverageSampling
 from .estimators.width_plan import WidthPlan, plan
 from .export.model_file import load, save
 from .export.programs import to_c, to_onnx

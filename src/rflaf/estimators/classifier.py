@@ -24,12 +24,11 @@ from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
 from rflaf.training.result import FitResult
 
+from . import parameters
 from .base import RandomFeatureEstimator
-from .parameters import check_value, resolve_loss
+from .parameters import Sampling
 from .retired import accept_retired
 from .rows_in import Fitting, check_weight
-from .rules import check_class_weight, known_classes, refuse_one_class, refuse_others
-from .sampling import Sampling
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -156,7 +155,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
-            check_class_weight(self.class_weight, ("balanced",))
+            parameters.check_class_weight(self.class_weight, ("balanced",))
             labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
             result = self._fit_labels(labels, found, weights, fit.begin)
@@ -183,12 +182,12 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         of arrays, files or partitions. None forgets nothing.
         """
         with self._fitting() as fit:
-            check_value("half_life", half_life)
-            check_class_weight(self.class_weight, ())
+            parameters.check_value("half_life", half_life)
+            parameters.check_class_weight(self.class_weight, ())
             first = not hasattr(self, "model_")
-            known = known_classes(classes, None if first else self.classes_)
+            known = parameters.known_classes(classes, None if first else self.classes_)
             labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
-            refuse_others(found, known)
+            parameters.refuse_others(found, known)
             self.classes_ = known
             if first:
                 result = self._fit_labels(labels, found, weights, fit.begin)
@@ -261,7 +260,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
-        refuse_one_class(found[used > 0])
+        parameters.refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
@@ -284,7 +283,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
                 self.loss,
                 "Use 'log_loss'.",
             )
-        return resolve_loss(self.loss, named, self.directions == "refined")
+        return parameters.resolve_loss(self.loss, named, self.directions == "refined")
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
         """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""

@@ -18,9 +18,8 @@ from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
-from .parameters import check_value, resolve_loss
+from .parameters import Sampling, check_value, resolve_loss
 from .retired import accept_retired
-from .sampling import Sampling
 
 
 class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):

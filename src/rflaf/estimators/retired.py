@@ -15,8 +15,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.functions.bases import make_basis
 from rflaf.functions.losses import Squared
 
-from .rules import is_count
-from .sampling import GreedySelection, LeverageSampling
+from .parameters import GreedySelection, LeverageSampling, is_count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
