@@ -55,11 +55,7 @@ __all__ = [
 ]
 
 # Public modules that live in a room and are imported on first use: the package itself stays quick to import.
-_PUBLIC = {
-    "datasets": "rflaf.study.datasets",
-    "plots": "rflaf.inspection.plots",
-    "report": "rflaf.inspection.report",
-}
+_PUBLIC = {"datasets": "rflaf.study.datasets", "plots": "rflaf.inspection.plots", "report": "rflaf.inspection.report"}
 # Former places of documented modules; importing from them warns for one release.
 _MOVED = {
     "bases": "rflaf.functions.bases",

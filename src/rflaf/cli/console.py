@@ -15,9 +15,11 @@ from typing import Any
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table as RichTable
 
 from rflaf.errors import MissingExtraError
+from rflaf.estimators.rows_in import logged
 
 results = Console()
 errors = Console(stderr=True)
@@ -47,29 +49,29 @@ def working(what: str) -> Iterator[None]:
     if not errors.is_terminal:
         yield
         return
-    logger = logging.getLogger("rflaf")
-    level, handler = logger.level, _LastLine(what)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        with errors.status(what) as handler.status:
-            yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    with errors.status(what) as status, logged(_LastLine(what, status)):
+        yield
 
 
 class _LastLine(logging.Handler):
     """Log handler that shows the latest line as a status."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, status: Status) -> None:
         super().__init__()
-        self.what = what
-        self.status: Any = None
+        self.what, self.status = what, status
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.status is not None:
-            self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
+        self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
+
+
+def grid(rows: Iterable[Iterable[str]], *headings: str) -> RichTable:
+    """Return a table to print; all columns with a heading but the first are aligned to the right."""
+    table = RichTable(show_header=bool(headings))
+    for at, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if at else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def explain(error: Exception) -> int:

@@ -68,8 +68,7 @@ class FitCommand:
     category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None
     missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None
     setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False),
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False)
     ] = None
     memory: Annotated[
         str | None, typer.Option(help="Most memory to use: bytes, or such as 500MB.", show_default="auto")

@@ -16,6 +16,8 @@ from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 
+from .console import grid
+
 Data = Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file.", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="A file that rflaf fit or rflaf.save wrote.", show_default=False)]
 Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
@@ -42,10 +44,7 @@ def check_other(out: Path, *inputs: Path | None) -> None:
 
 def metrics_table(metrics: dict[str, float]) -> RichTable:
     """Return metrics as a table to print."""
-    table = RichTable(show_header=False)
-    for name, value in metrics.items():
-        table.add_row(name, f"{value:.4g}")
-    return table
+    return grid((name, f"{value:.4g}") for name, value in metrics.items())
 
 
 def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:

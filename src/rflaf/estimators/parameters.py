@@ -48,18 +48,15 @@ def is_number(value: Any) -> bool:
     return bool(size <= _LARGEST)
 
 
-def is_positive(value: Any) -> bool:
-    """Return whether ``value`` is a number above zero."""
+def _is_positive(value: Any) -> bool:
     return is_number(value) and value > 0
 
 
-def is_non_negative(value: Any) -> bool:
-    """Return whether ``value`` is a number of at least zero."""
+def _is_non_negative(value: Any) -> bool:
     return is_number(value) and value >= 0
 
 
-def is_flag(value: Any) -> bool:
-    """Return whether ``value`` is True or False."""
+def _is_flag(value: Any) -> bool:
     return isinstance(value, bool | np.bool_)
 
 
@@ -70,7 +67,7 @@ def or_word(word: str, test: Test) -> Test:
 
 def one_of(*names: str) -> Rule:
     """Return the rule of an argument that takes names only."""
-    listed = " or ".join(repr(name) for name in names)
+    listed = " or ".join(map(repr, names))
     return lambda value: isinstance(value, str) and value in names, f"must be {listed}", f"Use {names[0]!r}."
 
 
@@ -82,7 +79,7 @@ def check(name: str, value: Any, rule: Rule) -> None:
 
 
 _POOL: Rule = (or_word("auto", is_count), AUTO_COUNT, "Use 'auto'.")
-_ALPHA: Rule = (or_word("auto", is_positive), AUTO_POSITIVE, "'auto' is 1 / sqrt(n_samples), as in the paper.")
+_ALPHA: Rule = (or_word("auto", _is_positive), AUTO_POSITIVE, "'auto' is 1 / sqrt(n_samples), as in the paper.")
 _ROWS: Rule = (or_word("all", is_count), "must be 'all' or a whole number, at least 1", "Use 'all'.")
 
 
@@ -157,9 +154,9 @@ _is_sampling = one_of("plain", *_NAMED)[0]
 # Argument -> (test, rule, remedy).
 _RULES: dict[str, Rule] = {
     "n_components": (or_word("auto", is_count), AUTO_COUNT, "100 is a good start."),
-    "width_tolerance": (is_non_negative, "must be a number, at least zero", "The default is 0.01."),
+    "width_tolerance": (_is_non_negative, "must be a number, at least zero", "The default is 0.01."),
     "directions": one_of("refined", "random"),
-    "curves": (or_word("auto", is_flag), "must be 'auto', True or False", "Use 'auto'."),
+    "curves": (or_word("auto", _is_flag), "must be 'auto', True or False", "Use 'auto'."),
     "sampling": (
         lambda value: isinstance(value, LeverageSampling | GreedySelection) or _is_sampling(value),
         "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection",
@@ -171,9 +168,9 @@ _RULES: dict[str, Rule] = {
         "must be a number between 0 and 1, without either",
         "0.5 is the median.",
     ),
-    "bandwidth": (or_word("auto", is_positive), AUTO_POSITIVE, "Use 'auto'."),
-    "alpha": (or_word("auto", is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
-    "fit_intercept": (is_flag, "must be True or False", "Use True."),
+    "bandwidth": (or_word("auto", _is_positive), AUTO_POSITIVE, "Use 'auto'."),
+    "alpha": (or_word("auto", _is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
+    "fit_intercept": (_is_flag, "must be True or False", "Use True."),
     "n_jobs": (
         lambda value: value is None or (is_whole(value) and value != 0),
         "must be None or a whole number but zero",
@@ -185,13 +182,13 @@ _RULES: dict[str, Rule] = {
         "must be None or the path of a file",
         "Use None.",
     ),
-    "verbose": (lambda value: is_flag(value) or is_whole(value), "must be True or False", "Use False."),
+    "verbose": (lambda value: _is_flag(value) or is_whole(value), "must be True or False", "Use False."),
     # Of earlier releases.
     "outliers": one_of("auto", "keep"),
     "max_iter": (is_count, "must be a whole number, at least 1", "The default is 500."),
-    "tol": (is_positive, "must be a number above zero", "The default is 1e-4."),
+    "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
     "half_life": (
-        lambda value: value is None or is_positive(value),
+        lambda value: value is None or _is_positive(value),
         "must be None or a number of rows above zero",
         "None forgets nothing.",
     ),

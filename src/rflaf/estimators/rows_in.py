@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -265,19 +265,23 @@ class _ToStandardError(logging.Handler):
 
 
 @contextmanager
+def logged(handler: logging.Handler) -> Iterator[None]:
+    """Pass the package's log, from level INFO on, to a handler."""
+    logger = logging.getLogger("rflaf")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextmanager
 def shown(verbose: bool) -> Iterator[Begin]:
-    """Show log and progress while this is open if ``verbose``; yield how passes are shown."""
-    with displays(verbose) as begin:
-        if not verbose:
-            yield begin
-            return
-        logger, handler = logging.getLogger("rflaf"), _ToStandardError()
-        handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
-        level = logger.level
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-        try:
-            yield begin
-        finally:
-            logger.removeHandler(handler)
-            logger.setLevel(level)
+    """Show log and progress on standard error while this is open if ``verbose``; yield how passes are shown."""
+    handler = _ToStandardError()
+    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
+    with displays(verbose) as begin, logged(handler) if verbose else nullcontext():
+        yield begin
