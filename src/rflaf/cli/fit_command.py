@@ -30,8 +30,7 @@ from rflaf.rows.files import RowChoice, ScannedTable, Table, find_files, scan_ta
 from rflaf.rows.files.chunks import column_names
 from rflaf.rows.tables import MISSING, TargetEncoding, find_column, make_target
 
-from .console import remark, show, working
-from .options import Data, Header, Json, Target, check_other, measure, metrics_table, read_from
+from .console import Data, Header, Json, Target, check_other, measure, metrics_table, read_from, remark, show, working
 
 _LEAST_ROWS = 10
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

@@ -25,9 +25,8 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import replacing, write_chunks
 from rflaf.rows.tables import TargetEncoding, require_arrow
 
-from .console import show, working
+from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
 from .fit_command import fit
-from .options import Data, Header, Json, Model, check_other, measure, metrics_table, read_from
 
 
 class Language(StrEnum):

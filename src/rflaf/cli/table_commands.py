@@ -26,8 +26,7 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
-from .console import grid, show, working
-from .options import Data, Header, Json, Target, read_from
+from .console import Data, Header, Json, Target, grid, read_from, show, working
 
 
 def plan(

@@ -1,7 +1,6 @@
-"""The estimators: scikit-learn's conventions translated into a `rflaf.training.specification.FitSpec` and back.
+"""The code that the estimators share: scikit-learn's conventions translated into a `FitSpec` and back.
 
-No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
-estimator is left as it was.
+No numerics here. Arguments are checked by `parameters`, data by scikit-learn; a fit that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -41,9 +40,12 @@ from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting, ReadsRows, shown
 from .svg import activation_figure
 
+# Fields of a result that an estimator keeps under their names.
+_REPORTED = ("loss", "alpha", "bandwidth", "stop_reason", "column_importance", "trials", "selection", "leverage")
+
 
 class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What the estimators share: arguments, fitting, and the features as a transformer."""
+    """Base class of the estimators: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
 
@@ -228,17 +230,20 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self._single_output = single_output
         self._terms, self._seen = result.terms, None
         self._adopt(result.model)
-        self.loss_ = result.loss
-        self.alpha_ = result.alpha
-        self.bandwidth_ = result.bandwidth
+        for name in (
+            "loss",
+            "alpha",
+            "bandwidth",
+            "stop_reason",
+            "column_importance",
+            "trials",
+            "selection",
+            "leverage",
+        ):
+            setattr(self, f"{name}_", getattr(result, name))
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)
-        self.stop_reason_ = result.stop_reason
-        self.column_importance_ = result.column_importance
-        self.trials_ = result.trials
         self.solver_remedy_ = result.remedy
-        self.selection_ = result.selection
-        self.leverage_ = result.leverage
         self.leverage_scores_ = getattr(result.leverage, "scores", None)
         self.effective_dimension_ = getattr(result.leverage, "effective_dimension", None)
 
@@ -267,9 +272,8 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
+        targets = tags.target_tags
+        targets.required = targets.multi_output = targets.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

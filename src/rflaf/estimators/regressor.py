@@ -35,14 +35,12 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     ----------
     n_components : int or "auto", default=100
         Number of components, the width S. 300 instead of 100 lowers the error on protein from .337 to .314. "auto" is
-        the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500, or 400 for
-        refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
+        the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500 (refined: 400).
     loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
-        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
-        refined directions gives less weight, with a warning, to targets that lie far from all others and that the
-        columns do not explain. "huber" takes residuals beyond 1.35 robust standard deviations of a first fit for
-        outliers. "quantile" is the pinball loss, rounded within a hundredth of the standard deviation of ``y``. A
-        `rflaf.functions.losses.Loss` object is used exactly as it is: ``Squared()`` trusts every target.
+        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on refined
+        directions gives less weight, with a warning, to outlying targets that the columns do not explain. "huber" takes
+        residuals beyond 1.35 robust standard deviations of a first fit for outliers. "quantile" is the pinball loss,
+        rounded within .01 of the deviation of ``y``. A `Loss` object acts as it is: ``Squared()`` trusts every target.
     quantile : float, default=0.5
         Quantile to predict under ``loss="quantile"``.
     directions : {"refined", "random"}, default="refined"
