@@ -154,9 +154,15 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
     @contextmanager
     def _fitting(self) -> Iterator[Fitting]:
         """Show a fit if it is verbose, close all that it opens, and leave the estimator as it was if it fails."""
-        with _unchanged_on_error(self), shown(bool(self.verbose)) as begin, ExitStack() as opened:
-            parameters.check_parameters(self)
-            yield Fitting(opened, begin)
+        before = dict(vars(self))
+        try:
+            with shown(bool(self.verbose)) as begin, ExitStack() as opened:
+                parameters.check_parameters(self)
+                yield Fitting(opened, begin)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
@@ -276,15 +282,3 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         targets.required = targets.multi_output = targets.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-@contextmanager
-def _unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """A fit that fails leaves the estimator as it was: unfitted, or fitted as before."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

@@ -174,12 +174,8 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
 
         ``classes`` are all labels that will ever come; the first call needs them. Earlier rows are kept as their
-        curvature around the solution (see `rflaf.training.online`), so the rows themselves can be forgotten. Make the
-        first chunk large: it sets directions, activations and the penalty. After `fit`, which keeps no sums, earlier
-        rows are assumed to have been like the first new rows.
-
-        ``half_life`` is for drifting data: a row weighs 2^(-k / half_life) once k rows have come after it, in the order
-        of arrays, files or partitions. None forgets nothing.
+        curvature around the solution (see `rflaf.training.online`). Make the first chunk large: it sets directions,
+        activations and the penalty. ``half_life`` and earlier calls of `fit` act as in `RFLAFRegressor.partial_fit`.
         """
         with self._fitting() as fit:
             parameters.check_value("half_life", half_life)
@@ -278,11 +274,8 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
         named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
         if isinstance(self.loss, Squared | Huber | Pinball | Poisson):
-            raise InvalidParameterError(
-                "the loss of a classifier must be one of margins, above zero for one class and below for the other",
-                self.loss,
-                "Use 'log_loss'.",
-            )
+            rule = "the loss of a classifier must be one of margins, above zero for one class and below for the other"
+            raise InvalidParameterError(rule, self.loss, "Use 'log_loss'.")
         return parameters.resolve_loss(self.loss, named, self.directions == "refined")
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:

@@ -302,11 +302,8 @@ def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
         listed = ", ".join(repr(name) for name in by_name)
         raise InvalidParameterError(f"loss must be {listed} or a Loss object", loss, f"Use {next(iter(by_name))!r}.")
     if refined and loss.kernel() is None:
-        raise InvalidParameterError(
-            "directions='refined' are trained by compiled loops, which know only the losses of this package",
-            loss,
-            "Set directions='random' for a loss of your own.",
-        )
+        rule = "directions='refined' are trained by compiled loops, which know only the losses of this package"
+        raise InvalidParameterError(rule, loss, "Set directions='random' for a loss of your own.")
     return loss
 
 
@@ -324,48 +321,34 @@ def check_class_weight(weight: dict[Any, float] | str | None, words: tuple[str, 
     else:
         fine = weight is None or (isinstance(weight, str) and weight in words)
     if not fine:
-        raise InvalidParameterError(
-            "class_weight must be " + " or ".join(["None", "a dict of weights, at least zero", *map(repr, words)]),
-            weight,
-            "Use None; partial_fit cannot balance classes it has not seen.",
-        )
+        rule = "class_weight must be " + " or ".join(["None", "a dict of weights, at least zero", *map(repr, words)])
+        raise InvalidParameterError(rule, weight, "Use None; partial_fit cannot balance classes it has not seen.")
 
 
 def known_classes(classes: ArrayLike | None, before: Array | None) -> Array:
     """Return all labels that may come: ``before``, or those of the first call to ``partial_fit``."""
-    if classes is None and before is None:
-        raise InvalidParameterError(
-            "the first call to partial_fit needs classes, all labels that will come", None, "Pass np.unique(y)."
-        )
     if classes is None:
-        assert before is not None
+        if before is None:
+            rule = "the first call to partial_fit needs classes, all labels that will come"
+            raise InvalidParameterError(rule, None, "Pass np.unique(y).")
         return before
     known = np.unique(np.asarray(classes))
     if before is not None and not np.array_equal(known, before):
-        raise InvalidParameterError(
-            f"classes must be those of the first call to partial_fit, {before.tolist()}",
-            known.tolist(),
-            "Leave classes out.",
-        )
+        rule = f"classes must be those of the first call to partial_fit, {before.tolist()}"
+        raise InvalidParameterError(rule, known.tolist(), "Leave classes out.")
     return known
 
 
 def refuse_one_class(present: Array) -> None:
     """Refuse labels of a single class."""
     if present.size < 2:
-        raise InvalidParameterError(
-            "labels must be of at least two classes",
-            f"{present.size} class: {present.tolist()}",
-            "There is nothing to tell apart.",
-        )
+        found = f"{present.size} class: {present.tolist()}"
+        raise InvalidParameterError("labels must be of at least two classes", found, "There is nothing to tell apart.")
 
 
 def refuse_others(y: Array, known: Array) -> None:
     """Refuse labels that were not announced."""
     others = np.setdiff1d(y, known)
     if others.size:
-        raise InvalidParameterError(
-            f"labels must be among the classes given first, {known.tolist()}",
-            others.tolist(),
-            "Name all classes in the first call to partial_fit.",
-        )
+        rule = f"labels must be among the classes given first, {known.tolist()}"
+        raise InvalidParameterError(rule, others.tolist(), "Name all classes in the first call to partial_fit.")

@@ -204,13 +204,12 @@ def _named_columns(
 ) -> tuple[Any, Any, Any, TargetEncoding | None]:
     """Return a frame without the columns that ``y`` and ``sample_weight`` name, these columns, and the target."""
     if isinstance(sample_weight, str):
-        sample_weight, _, X = take_column(
-            X, sample_weight, TargetEncoding(sample_weight, "regression", "number"), False
-        )
-    if isinstance(y, str):
-        y, target, X = take_column(X, y, target, labels)
-        return X, y, sample_weight, target
-    return X, y, sample_weight, target_of(y, labels)
+        role = TargetEncoding(sample_weight, "regression", "number")
+        sample_weight, _, X = take_column(X, sample_weight, role, False)
+    if not isinstance(y, str):
+        return X, y, sample_weight, target_of(y, labels)
+    y, target, X = take_column(X, y, target, labels)
+    return X, y, sample_weight, target
 
 
 def _by_blocks(source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
@@ -236,11 +235,9 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
         and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
     ):
         found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise InvalidParameterError(
-            f"out must be an array of shape {shape} that can hold {answers.dtype}",
-            found,
-            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
-        )
+        rule = f"out must be an array of shape {shape} that can hold {answers.dtype}"
+        remedy = "Make it with np.empty, or np.lib.format.open_memmap for a file."
+        raise InvalidParameterError(rule, found, remedy)
     out[first : first + answers.shape[0]] = answers
     return out
 
