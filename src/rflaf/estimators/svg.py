@@ -19,8 +19,7 @@ BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00
 SKY = "#56B4E9"
 PALETTE = {"blue": BLUE, "orange": ORANGE, "green": GREEN, "vermilion": VERMILION, "sky": SKY, "grey": GREY}
 _WIDTH, _HEIGHT, _MARGIN = 220, 84, 6
-_POINTS = 81
-_MOST_CURVES = 8
+_POINTS, _MOST_CURVES = 81, 8
 
 
 class Markup(str):
@@ -161,11 +160,8 @@ def curves_svg(z: Array, curves: Array, title: str) -> Markup:
     shades = np.linspace(1.0, 0.25, len(curves))
     for shade, values in reversed(list(zip(shades, curves, strict=True))):  # the strongest on top
         points = " ".join(f"{place(a)},{place(b)}" for a, b in zip(x(z), y(values), strict=True))
-        lines.append(
-            element(
-                "polyline", points=points, fill="none", stroke=BLUE, stroke_width=1.5, stroke_opacity=f"{shade:.2f}"
-            )
-        )
+        style = {"fill": "none", "stroke": BLUE, "stroke_width": 1.5, "stroke_opacity": f"{shade:.2f}"}
+        lines.append(element("polyline", points=points, **style))
     return element(
         "svg", *lines, xmlns="http://www.w3.org/2000/svg", role="img", width=_WIDTH, height=_HEIGHT,
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
