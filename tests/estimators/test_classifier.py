@@ -42,7 +42,7 @@ from rflaf import (
 from rflaf.errors import StopReason
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
 from rflaf.training import refined as refined_training
-from rflaf.training.solvers.refined import trainer as refine
+from rflaf.training.solvers.refined import recipes
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 only_steps_may_run_out = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -119,7 +119,7 @@ def no_rivals(monkeypatch):
 @pytest.fixture
 def few_epochs(monkeypatch, no_rivals):
     """And refined quickly."""
-    monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 6)
+    monkeypatch.setattr(recipes, "_STRAIGHT_EPOCHS", 6)
 
 
 @pytest.mark.slow
@@ -737,7 +737,7 @@ def test_directions_that_are_given_are_tried_too_where_there_are_few_rows(caplog
     X = square(250)
     with caplog.at_level("INFO", logger="rflaf"):
         model = RFLAFClassifier(5, basis=BSplineBasis(6), curves=False, random_state=0).fit(X, X[:, 0] > 0)
-    assert "5 given directions" in caplog.text
+    assert "5 random directions" in caplog.text
     assert len(model.trials_) > 0
     assert model.score(X, X[:, 0] > 0) > 0.98
 

@@ -19,7 +19,7 @@ from sklearn.linear_model import Ridge
 from rflaf import BSplineBasis, InvalidParameterError, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.rows.blocks import ArraySource, array_source
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training.online import Chunk, begin
+from rflaf.training.online import Chunk, start_updates
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 quick = hypothesis_settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -266,7 +266,7 @@ def test_other_losses_end_near_the_fit_of_all_rows(loss, half_life):
     for part in np.split(np.arange(1500), [600, 900, 1200]):
         model.partial_fit(X[part], y[part], half_life=half_life)
     chunk = Chunk(array_source(X, y), half_life or 1e12)
-    whole, _ = begin(model.model_, model._terms, chunk, ThreadExecutor(1))
+    whole, _ = start_updates(model.model_, model._terms, chunk, ThreadExecutor(1))
 
     def mean_loss(one):
         return np.average(model.loss_.value(one.decision(X), y[:, None]), weights=chunk.rows[0].weight)

@@ -27,7 +27,7 @@ from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Soft
 from rflaf.rows.blocks import ArraySource, Block, SourceView
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.training import refined, train
-from rflaf.training.solvers.refined import trainer as refine
+from rflaf.training.solvers.refined import recipes
 from rflaf.training.specification import FitSpec
 
 pytestmark = pytest.mark.usefixtures("small_pool")
@@ -68,7 +68,7 @@ def no_rivals(monkeypatch):
 @pytest.fixture
 def few_epochs(monkeypatch, no_rivals):
     """And refined quickly, as is the first fit that finds delta."""
-    monkeypatch.setattr(refine, "_STRAIGHT_EPOCHS", 4)
+    monkeypatch.setattr(recipes, "_STRAIGHT_EPOCHS", 4)
     monkeypatch.setattr(train, "_PILOT_WIDTH", 8)
 
 
