@@ -27,7 +27,7 @@ def contestants(width: int, seed: int) -> dict[str, object]:
     return {
         "rflaf, bspline": RFLAFRegressor(width, random_state=seed, **SHARED),
         "rflaf, rbf": RFLAFRegressor(width, basis="rbf", random_state=seed, **SHARED),
-        "rflaf, bspline, leverage": RFLAFRegressor.paper(width, random_state=seed),
+        "rflaf, bspline, leverage": RFLAFRegressor.paper(width, basis="bspline", random_state=seed),
         "RBFSampler(gamma=1) + Ridge": pipeline(1.0),
         "RBFSampler(gamma='scale') + Ridge": pipeline("scale"),
     }

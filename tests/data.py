@@ -35,15 +35,6 @@ def _sines(X: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarra
     return np.sin(2 * X @ rng.standard_normal((3, n_outputs))) + 0.1 * rng.standard_normal((len(X), n_outputs))
 
 
-def rows_of_several_shapes(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
-    """Rows in unlike units, and targets that need more than one shape of activation; y is (n_rows,) for one output."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_rows, 3))
-    y = np.stack([np.sin(2 * X[:, 0] + o) + X[:, 1] ** 2 + np.abs(X[:, 2]) for o in range(n_outputs)], axis=1)
-    y += 0.1 * rng.standard_normal(y.shape)
-    return X * UNLIKE_UNITS + FAR_FROM_ZERO, (y * 10.0 ** np.arange(n_outputs) + 2.5).squeeze()
-
-
 def noisy_bounded_rows(n_rows: int = 300, n_outputs: int = 1, seed: int = 0):
     """Three bounded columns, and up to three targets, each of two of them, with noise of deviation 0.3."""
     rng = np.random.default_rng(seed)

@@ -19,7 +19,7 @@ from typing import Any
 from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .estimators.sampling import GreedySelection, LeverageSampling
+from .estimators.parameters import GreedySelection, LeverageSampling
 from .estimators.width_plan import WidthPlan, plan
 from .export.model_file import load, save
 from .export.programs import to_c, to_onnx
@@ -55,11 +55,7 @@ __all__ = [
 ]
 
 # Public modules that live in a room and are imported on first use: the package itself stays quick to import.
-_PUBLIC = {
-    "datasets": "rflaf.study.datasets",
-    "plots": "rflaf.inspection.plots",
-    "report": "rflaf.inspection.report",
-}
+_PUBLIC = {"datasets": "rflaf.study.datasets", "plots": "rflaf.inspection.plots", "report": "rflaf.inspection.report"}
 # Former places of documented modules; importing from them warns for one release.
 _MOVED = {
     "bases": "rflaf.functions.bases",

@@ -22,7 +22,7 @@ from rflaf import (
     RFLAFRegressor,
     plan,
 )
-from rflaf.estimators.retired import RETIRED
+from rflaf.estimators.retired import RETIRED, translate
 from rflaf.functions.densities import StudentT
 from rflaf.functions.losses import Huber, Squared
 
@@ -49,7 +49,6 @@ IDLE = {
         "sampling must be 'plain'",
         "Set directions='random' for sampling=GreedySelection(pool_size=500).",
     ),
-    "shapes": ({"activation": 3}, "needs directions='random'", "Set directions='random', or activation"),
     "tails, refined": ({"density": "cauchy"}, "not under bandwidth='auto' unless", "Set bandwidth=1.0"),
     "tails": ({**CONVEX, "density": StudentT(3.0)}, "the tails of a density act where", "leave density out."),
     "pool": (
@@ -243,3 +242,14 @@ def test_a_plan_knows_the_former_name_of_its_tolerance():
         answer = plan(X, Y, tolerance=0.2, random_state=0)
     with pytest.warns(FutureWarning, match="tolerance is going away"):
         assert answer.tolerance == answer.width_tolerance == 0.2
+
+
+@each_estimator
+def test_a_number_of_shapes_warns_and_acts_as_one_activation_per_component(estimator_class):
+    says = 'mixtures of K shapes, is gone and acts as "per_component"'
+    with pytest.warns(FutureWarning, match=says):
+        made = estimator_class(3, activation=np.int64(4), **RANDOM)
+    with pytest.warns(FutureWarning, match=says):
+        changed = estimator_class(3, activation="shared", **RANDOM).set_params(activation=4)
+    assert made.get_params() == clone(changed).get_params() == estimator_class(3, **RANDOM).get_params()
+    assert translate({"activation": 4}, has_loss=True) == ({"activation": "per_component"}, {})

@@ -80,13 +80,9 @@ def replaced(values, index, value):
         ("n_components", [0, -1, 2.5, True, "ten", None, np.nan], "must be 'auto' or a whole number, at least 1"),
         ("width_tolerance", [-0.1, np.nan, "some", None], "must be a number, at least zero"),
         ("directions", ["straight", None, ["random"]], "must be 'refined' or 'random'"),
-        ("curves", ["bent", None, 2, [True]], "must be 'auto', True or False"),
+        ("curves", ["bent", None, 1, 2, [True]], "must be 'auto', True or False"),
         ("sampling", ["fancy", None], "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
-        (
-            "activation",
-            ["relu", None, 0, -1, 2.5, True],
-            "must be 'per_component', 'shared' or a number of shapes, at least 1",
-        ),
+        ("activation", ["relu", None, 0, -1, 2.5, 2.0, True], "must be 'per_component' or 'shared'"),
         ("basis", ["fourier", 3, None], "must be 'bspline'"),
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
         ("bandwidth", [0, -1.0, np.nan, np.inf, "wide", None], "must be 'auto' or a number above zero"),
@@ -143,12 +139,6 @@ def test_refined_directions_refuse_any_sampling_but_plain(estimator_class, sampl
     error = refusal(stored, estimator_class, InvalidParameterError, directions="refined", sampling=sampling)
     assert "directions='refined' starts from a plain draw: sampling must be 'plain'" in str(error)
     assert f"got {sampling!r}. Set directions='random'" in str(error)
-
-
-@each_estimator
-def test_refined_directions_refuse_a_number_of_shapes(estimator_class, stored):
-    error = refusal(stored, estimator_class, InvalidParameterError, directions="refined", activation=3)
-    assert "a number of shapes as activation needs directions='random'; got 3." in str(error)
 
 
 @pytest.mark.slow

@@ -52,7 +52,6 @@ RUNGS = {
     "leverage": {**PAPER, **SHORT, "sampling": LeverageSampling(30)},
     "per component": CONVEX,
     "greedy": {**CONVEX, **SHORT, "sampling": GreedySelection(30)},
-    "two shapes": {"directions": "random", "activation": 2},
 }
 each_rung = pytest.mark.parametrize("rung", RUNGS.values(), ids=RUNGS)
 refined_or_plain = pytest.mark.parametrize("rung", [{"curves": False}, PAPER], ids=["refined", "plain"])
@@ -682,8 +681,8 @@ def test_classes_with_a_clear_boundary_are_told_apart(model, rule, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [{"activation": "shared"}, {"curves": True}, {"directions": "random", "activation": 3, "alpha": 1e-6}],
-    ids=["shared and refined", "bent", "three shapes"],
+    [{"activation": "shared"}, {"curves": True}, {"directions": "random", "alpha": 1e-6}],
+    ids=["shared and refined", "curved columns", "per component"],
 )
 def test_other_models_tell_them_apart_too(settings):
     X, new = square(1000), square(2000, seed=1)
@@ -968,7 +967,7 @@ def test_a_loss_of_your_own_is_refused_for_refined_directions(three):
     [
         ("n_components", 0, "must be 'auto' or a whole number, at least 1"),
         ("alpha", -1.0, "must be 'auto' or a number, at least zero"),
-        ("activation", "relu", "must be 'per_component', 'shared' or a number of shapes, at least 1"),
+        ("activation", "relu", "must be 'per_component' or 'shared'"),
         ("sampling", "fancy", "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
         ("basis", "fourier", "must be 'bspline'"),
         ("n_jobs", 0, "must be None or a whole number but zero"),
@@ -977,11 +976,6 @@ def test_a_loss_of_your_own_is_refused_for_refined_directions(three):
 def test_an_argument_out_of_its_range_is_refused(argument, value, rule, three):
     error = fit_refusal(three, kind=InvalidParameterError, **{argument: value})
     assert f"{argument} {rule}" in str(error)
-
-
-def test_refined_directions_refuse_a_number_of_shapes(three):
-    error = fit_refusal(three, directions="refined", activation=3, kind=InvalidParameterError)
-    assert "a number of shapes as activation needs directions='random'" in str(error)
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,6 @@ REGRESSORS = {
     "per component, RBF": {**CONVEX, "basis": "rbf"},
     "paper": LEVERAGE,
     "greedy": {**CONVEX, "sampling": GreedySelection(20)},
-    "shapes": {"directions": "random", "activation": 2},
     "quantile": {**CONVEX, "loss": "quantile", "quantile": 0.8},
     "poisson": {**CONVEX, "loss": "poisson"},
     "parts": {

@@ -62,7 +62,7 @@ def fit_all():
         "shared": RFLAFRegressor(15, activation="shared", **RANDOM).fit(X, y),
         "per component": RFLAFRegressor(15, **RANDOM).fit(X, y),
         "per component RBF": RFLAFRegressor(15, basis="rbf", **RANDOM).fit(X, y),
-        "shapes and two outputs": RFLAFRegressor(15, activation=3, **RANDOM).fit(X, np.c_[y, y**2]),
+        "two outputs": RFLAFRegressor(15, **RANDOM).fit(X, np.c_[y, y**2]),
         "refined, curves": RFLAFRegressor(15, curves=True, random_state=0).fit(X, np.c_[y, y**2]),
         "refined, straight": RFLAFRegressor(15, curves=False, random_state=0).fit(X, y),
         "Poisson": RFLAFRegressor(15, loss="poisson", **RANDOM).fit(X, counts),
@@ -76,7 +76,7 @@ def fit_all():
 
 
 NAMES = [
-    *("shared RBF", "shared", "per component", "per component RBF", "shapes and two outputs", "refined, curves"),
+    *("shared RBF", "shared", "per component", "per component RBF", "two outputs", "refined, curves"),
     *("refined, straight", "Poisson", "regression of odds", "features", "two classes", "three classes"),
     *("hinge of two", "hinge of three"),
 ]
@@ -234,7 +234,7 @@ def test_a_bare_model_answers_its_decision(fitted, many):
 # --- pipelines ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["refined, curves", "two classes", "features", "shapes and two outputs"])
+@pytest.mark.parametrize("name", ["refined, curves", "two classes", "features", "two outputs"])
 def test_a_pipeline_with_a_scaler_converts(fitted, many, name):
     X = rows(400)
     scaler = StandardScaler().fit(X)

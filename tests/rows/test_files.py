@@ -150,7 +150,6 @@ def test_labels_become_zeros_and_ones_and_classes_weigh():
 MODELS = {
     "shared": RFLAFRegressor(8, activation="shared", **RANDOM),
     "one a component": RFLAFRegressor(4, **RANDOM),
-    "shapes": RFLAFRegressor(4, activation=2, **RANDOM),
     "leverage": RFLAFRegressor(8, activation="shared", sampling=LeverageSampling(60), **RANDOM),
     "leverage of a sample": RFLAFRegressor(8, activation="shared", sampling=LeverageSampling(60, rows=500), **RANDOM),
     "greedy": RFLAFRegressor("auto", sampling=GreedySelection(60), **RANDOM),

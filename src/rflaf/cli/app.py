@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
 
 from rflaf import __version__
@@ -26,6 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Random feature models with learnable activation functions.",
 )
+_COUNT = TextColumn("{task.completed}/{task.total}")
 for command in (*model_commands.COMMANDS, *table_commands.COMMANDS):
     app.command()(command)
 
@@ -67,11 +68,7 @@ def demo(
     check_output(report)
     problems = [demonstration.diabetes(), demonstration.teacher()]
     n_fits = len(problems) * demonstration.fits_per_problem()
-    bar = Progress(
-        TextColumn("fitting"), BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(),
-        console=errors, disable=not errors.is_terminal, transient=True,
-    )  # fmt: skip
-    with bar as progress:
+    with _bar(TextColumn("fitting"), BarColumn(), _COUNT, TimeElapsedColumn()) as progress:
         task = progress.add_task("fit", total=n_fits)
         outcomes = list(demonstration.run(problems, lambda: progress.advance(task)))
     for problem in problems:
@@ -95,11 +92,7 @@ def reproduce(
     """
     from rflaf.study import command
 
-    bar = Progress(
-        BarColumn(), TextColumn("{task.completed}/{task.total}"), TimeElapsedColumn(), TextColumn("{task.description}"),
-        console=errors, disable=not errors.is_terminal, transient=True,
-    )  # fmt: skip
-    with bar as progress:
+    with _bar(BarColumn(), _COUNT, TimeElapsedColumn(), TextColumn("{task.description}")) as progress:
         task = progress.add_task("", total=None)
 
         def show(done: int, total: int, line: str) -> None:
@@ -108,6 +101,10 @@ def reproduce(
         written = command.reproduce(figures or [], "full" if full else "quick", out, show, jobs)
     for path in written:
         results.print(str(path), highlight=False, soft_wrap=True)
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    return Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True)
 
 
 def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> RichTable:

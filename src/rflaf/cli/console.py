@@ -1,4 +1,4 @@
-"""Output of the commands: results, progress and errors.
+"""Input and output of the commands: shared options, files, metrics on a table, results, progress and errors.
 
 Results go to standard output, as text or, with ``--json``, as one JSON object. Everything else goes to standard error,
 and progress only to a terminal.
@@ -6,22 +6,39 @@ and progress only to a terminal.
 
 from __future__ import annotations
 
+import glob
 import json
 import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table as RichTable
 
-from rflaf.errors import MissingExtraError
+from rflaf.errors import Array, InvalidParameterError, MissingExtraError
+from rflaf.estimators.metrics import metrics_of
+from rflaf.estimators.rows_in import logged
+from rflaf.rows.files import Table
+from rflaf.rows.files.chunks import read_rows
+from rflaf.rows.files.outputs import check_output
 
 results = Console()
 errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
+
+Data = Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file.", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="A file that rflaf fit or rflaf.save wrote.", show_default=False)]
+Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
+Header = Annotated[
+    bool | None, typer.Option("--header/--no-header", help="Whether a CSV file names its columns.", show_default="seen")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def show(values: Mapping[str, Any], lines: Iterable[str | RichTable], as_json: bool) -> None:
@@ -47,29 +64,29 @@ def working(what: str) -> Iterator[None]:
     if not errors.is_terminal:
         yield
         return
-    logger = logging.getLogger("rflaf")
-    level, handler = logger.level, _LastLine(what)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        with errors.status(what) as handler.status:
-            yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
+    with errors.status(what) as status, logged(_LastLine(what, status)):
+        yield
 
 
 class _LastLine(logging.Handler):
     """Log handler that shows the latest line as a status."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, status: Status) -> None:
         super().__init__()
-        self.what = what
-        self.status: Any = None
+        self.what, self.status = what, status
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.status is not None:
-            self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
+        self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
+
+
+def grid(rows: Iterable[Iterable[str]], *headings: str) -> RichTable:
+    """Return a table to print; all columns with a heading but the first are aligned to the right."""
+    table = RichTable(show_header=bool(headings))
+    for at, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if at else "left")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def explain(error: Exception) -> int:
@@ -98,3 +115,39 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
+
+
+def read_from(data: Path, header: bool | None) -> Table:
+    """Return a table to read, which must be there."""
+    if not (data.exists() or glob.glob(str(data))):
+        raise InvalidParameterError("the data must be a file", str(data), "Check the path.")
+    return Table(data, has_header=header)
+
+
+def check_other(out: Path, *inputs: Path | None) -> None:
+    """The output must be writable and none of the files that are read."""
+    check_output(out)
+    for path in inputs:
+        if path is not None and path.exists() and out.exists() and path.samefile(out):
+            raise InvalidParameterError("the output must not be a file that is read", str(out), "Choose another path.")
+
+
+def metrics_table(metrics: dict[str, float]) -> RichTable:
+    """Return metrics as a table to print."""
+    return grid((name, f"{value:.4g}") for name, value in metrics.items())
+
+
+def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
+    """Return the metrics of an estimator's predictions for a table, and the number of rows."""
+    target, missing = estimator.target_encoding_, estimator.table_encoding_.missing
+    gives = hasattr(estimator, "predict_proba")
+    parts: list[tuple[Array, Array, Array | None]] = []
+    for _, chunk in read_rows(table):
+        y = target.read(chunk, missing)
+        if chunk.num_rows:
+            parts.append((y, estimator.predict(chunk), estimator.predict_proba(chunk) if gives else None))
+    if not parts:
+        raise InvalidParameterError("the table must have rows", str(table.paths), "Name another file.")
+    y, predicted = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    probabilities = np.concatenate([part[2] for part in parts]) if gives else None
+    return metrics_of(y, predicted, getattr(estimator, "classes_", None), probabilities), len(y)

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rflaf.errors import Array
 from rflaf.estimators import RFLAFRegressor
-from rflaf.estimators.sampling import LeverageSampling
+from rflaf.estimators.parameters import LeverageSampling
 from rflaf.functions.bases import BSplineBasis
 from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 from rflaf.inspection.report import write_report
@@ -156,10 +156,8 @@ def _fit(problem: Problem, model: Any, advance: Callable[[], None]) -> tuple[flo
 
 
 def _draw_errors(ax: Any, outcomes: list[Outcome]) -> None:
-    styles = zip(
-        dict.fromkeys(outcome.scheme for outcome in outcomes), (GREY, BLUE, ORANGE, GREEN), "s^oD", strict=False
-    )
-    for scheme, color, marker in styles:
+    names = dict.fromkeys(outcome.scheme for outcome in outcomes)
+    for scheme, color, marker in zip(names, (GREY, BLUE, ORANGE, GREEN), "s^oD", strict=False):
         line = [outcome for outcome in outcomes if outcome.scheme == scheme]
         ax.plot([o.width for o in line], [o.error for o in line], marker=marker, color=color, label=scheme)
     ax.set(xscale="log", xlabel="width S", ylabel="test error / variance", title=outcomes[0].problem)

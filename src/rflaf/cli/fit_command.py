@@ -11,27 +11,26 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from rich.table import Table as RichTable
 
 from rflaf.errors import InvalidParameterError, OutlierWarning
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.retired import refuse_retired, translate
+from rflaf.estimators.retired import refuse_retired, translate, warn_shapes
 from rflaf.export.model_file import save
 from rflaf.rows.files import RowChoice, ScannedTable, Table, find_files, scan_table
 from rflaf.rows.files.chunks import column_names
-from rflaf.rows.tables import MISSING, find_column, make_target
+from rflaf.rows.tables import MISSING, TargetEncoding, find_column, make_target
 
-from .console import remark, show, working
-from .measures import measure
-from .options import Data, Header, Json, check_other, metrics_table, read_from
+from .console import Data, Header, Json, Target, check_other, measure, metrics_table, read_from, remark, show, working
 
 _LEAST_ROWS = 10
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -45,28 +44,8 @@ class Task(StrEnum):
     CLASSIFICATION = "classification"
 
 
-def fit(
-    data: Data,
-    target: Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)],
-    task: Annotated[Task, typer.Option(help="Seen from the target unless given.")] = Task.AUTO,
-    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.rflaf"),
-    width: Annotated[str, typer.Option(help="Number of components, or auto.")] = "100",
-    test: Annotated[Path | None, typer.Option(help="Measure on this file instead.", show_default=False)] = None,
-    test_share: Annotated[float, typer.Option(help="Share of rows to measure on; 0 fits all.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of the split and of the fit.")] = 0,
-    drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.", show_default=False)] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None,
-    missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None,
-    setting: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False),
-    ] = None,
-    memory: Annotated[
-        str | None, typer.Option(help="Most memory to use: bytes, or such as 500MB.", show_default="auto")
-    ] = None,
-    header: Header = None,
-    as_json: Json = False,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class FitCommand:
     """Fit a model to a table, measure it on rows it has not seen and write it to a file.
 
     Numbers, categories, dates and missing values need no preparation. A fifth of the rows is held back and the model
@@ -75,49 +54,105 @@ def fit(
 
     Example:  rflaf fit houses.csv --target price --out houses.rflaf
     """
-    check_other(out, data, test)
-    parameters = {"random_state": seed, **_settings(setting or [], width, memory)}
-    held_out = None if test is not None or not test_share else RowChoice(test_share, seed, held_out=True)
-    table = _training_table(read_from(data, header), drop, category, missing, held_out)
-    with working("reading"):
-        name = find_column(target, column_names(table))
-        scanned = scan_table(table, name, memory=parameters.get("memory"))
-    _refuse_useless(scanned, name)
-    aim = make_target(scanned.summary, name, task.value)
-    estimator = _make_estimator(aim.task, parameters)
-    started = time.perf_counter()
+
+    data: Data
+    target: Target
+    task: Annotated[Task, typer.Option(help="Seen from the target unless given.")] = Task.AUTO
+    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.rflaf")
+    width: Annotated[str, typer.Option(help="Number of components, or auto.")] = "100"
+    test: Annotated[Path | None, typer.Option(help="Measure on this file instead.", show_default=False)] = None
+    test_share: Annotated[float, typer.Option(help="Share of rows to measure on; 0 fits all.")] = 0.2
+    seed: Annotated[int, typer.Option(help="Of the split and of the fit.")] = 0
+    drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.", show_default=False)] = None
+    category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None
+    missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None
+    setting: Annotated[
+        list[str] | None, typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False)
+    ] = None
+    memory: Annotated[
+        str | None, typer.Option(help="Most memory to use: bytes, or such as 500MB.", show_default="auto")
+    ] = None
+    header: Header = None
+    as_json: Json = False
+
+    def run(self) -> None:
+        """Scan the table, fit, measure, save and print."""
+        check_other(self.out, self.data, self.test)
+        parameters = {"random_state": self.seed, **_settings(self.setting or [], self.width, self.memory)}
+        scanned, aim = self._scan(parameters.get("memory"))
+        estimator = _make_estimator(aim.task, parameters)
+        started = time.perf_counter()
+        caught = _fit_recorded(estimator, scanned, aim)
+        metrics, n_test = self._measure(estimator, scanned.table)
+        provenance = {
+            "data": self.data.name,
+            "data_sha256": _digest(self.data),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "rows": {"train": scanned.summary.n_rows, "test": n_test},
+            "seed": self.seed,
+            "seconds": round(time.perf_counter() - started, 3),
+            "metrics": metrics,
+        }
+        save(estimator, self.out, provenance=provenance)
+        for line in _remarks(estimator, scanned, caught):
+            remark(f"rflaf: {line}")
+        show(_fit_values(estimator, provenance, self.out), _fit_lines(estimator, provenance, self.out), self.as_json)
+
+    def _scan(self, memory: int | None) -> tuple[ScannedTable, TargetEncoding]:
+        """Return the rows to train on, scanned, and the target; columns are found by name or number."""
+        table = read_from(self.data, self.header)
+        names = column_names(table)
+        exclude, categories = (
+            [find_column(name, names) for name in given or ()] for given in (self.drop, self.category)
+        )
+        held_out = self._held_out
+        rows = None if held_out is None else replace(held_out, held_out=False)
+        missing = (*MISSING, *(self.missing or ()))
+        table = replace(table, exclude=exclude, categories=categories, missing=missing, rows=rows)
+        with working("reading"):
+            name = find_column(self.target, column_names(table))
+            scanned = scan_table(table, name, memory=memory)
+        _refuse_useless(scanned, name)
+        return scanned, make_target(scanned.summary, name, self.task.value)
+
+    @property
+    def _held_out(self) -> RowChoice | None:
+        """The rows of the table to measure on; None if another file has them, or none are asked for."""
+        whole = self.test is not None or not self.test_share
+        return None if whole else RowChoice(self.test_share, self.seed, held_out=True)
+
+    def _measure(self, estimator: Any, table: Table) -> tuple[dict[str, float], int]:
+        """Return the metrics on rows not trained on, and their number."""
+        if self.test is not None:
+            return measure(estimator, read_from(self.test, self.header))
+        held_out = self._held_out
+        return ({}, 0) if held_out is None else measure(estimator, replace(table, rows=held_out))
+
+
+def as_command(kind: type[Any], name: str) -> Callable[..., None]:
+    """Return a function with the signature and docstring of a dataclass of options, which makes and runs it."""
+
+    def command(**options: Any) -> None:
+        kind(**options).run()
+
+    command.__name__, command.__doc__ = name, kind.__doc__
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [p.replace(annotation=hints[p.name]) for p in signature(kind).parameters.values()]
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = hints
+    return command
+
+
+fit = as_command(FitCommand, "fit")
+
+
+def _fit_recorded(estimator: Any, scanned: ScannedTable, aim: TargetEncoding) -> list[warnings.WarningMessage]:
+    """Fit to scanned rows; return the warnings."""
     with working("fitting"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(scanned, name)
+        estimator.fit(scanned, aim.name)
     estimator.target_encoding_ = aim
-    metrics: dict[str, float] = {}
-    n_test = 0
-    if test is not None or held_out is not None:
-        metrics, n_test = measure(estimator, replace(table, rows=held_out) if test is None else read_from(test, header))
-    seconds = time.perf_counter() - started
-    provenance = {
-        "data": data.name,
-        "data_sha256": _digest(data),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "rows": {"train": scanned.summary.n_rows, "test": n_test},
-        "seed": seed,
-        "seconds": round(seconds, 3),
-        "metrics": metrics,
-    }
-    save(estimator, out, provenance=provenance)
-    for line in _remarks(estimator, scanned, caught):
-        remark(f"rflaf: {line}")
-    show(_fit_values(estimator, provenance, out), _fit_lines(estimator, provenance, out), as_json)
-
-
-def _training_table(
-    table: Table, drop: list[str] | None, category: list[str] | None, missing: list[str] | None, held_out: Any
-) -> Table:
-    """Return the rows to train on, with columns found by name or number."""
-    names = column_names(table)
-    exclude, categories = ([find_column(name, names) for name in given or ()] for given in (drop, category))
-    rows = None if held_out is None else replace(held_out, held_out=False)
-    return replace(table, exclude=exclude, categories=categories, missing=(*MISSING, *(missing or ())), rows=rows)
+    return caught
 
 
 def _refuse_useless(scanned: ScannedTable, target: str) -> None:
@@ -164,6 +199,7 @@ def _settings(given: list[str], width: str, memory: str | None) -> dict[str, Any
         if not equals:
             raise InvalidParameterError("--set must be NAME=VALUE", setting, "For example --set loss=huber.")
         parameters[name] = _json_or_text(value)
+    warn_shapes(parameters)
     present, retired = translate(parameters, has_loss=True)  # n_basis, pool_size and the like are short names here
     refuse_retired(retired)
     return present

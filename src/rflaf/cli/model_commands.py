@@ -23,12 +23,10 @@ from rflaf.export.programs import to_c, to_onnx
 from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import replacing, write_chunks
-from rflaf.rows.tables import TargetEncoding, require_arrow
+from rflaf.rows.tables import require_arrow
 
-from .console import show, working
+from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
 from .fit_command import fit
-from .measures import measure
-from .options import Data, Header, Json, Model, check_other, metrics_table, read_from
 
 
 class Language(StrEnum):
@@ -74,8 +72,8 @@ def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = Fa
 
     Example:  rflaf evaluate houses.rflaf sold.csv
     """
-    estimator = _load_model(model)
-    target = _target_of(estimator)
+    estimator = _load_model(model, measured=True)
+    target = estimator.target_encoding_
     with working("evaluating"):
         metrics, n_rows = measure(estimator, read_from(data, header))
     values = {"rows": n_rows, "task": target.task, "target": target.name, "metrics": metrics}
@@ -126,8 +124,8 @@ def report(
     Example:  rflaf report houses.rflaf --data sold.csv --out houses.html
     """
     check_other(out, data, model)
-    estimator = _load_model(model)
-    target, provenance = _target_of(estimator), estimator.provenance_
+    estimator = _load_model(model, measured=True)
+    target, provenance = estimator.target_encoding_, estimator.provenance_
     with working("reporting"):
         table = require_arrow().concat_tables(chunk for _, chunk in read_rows(read_from(data, header)))
         y = target.read(table, estimator.table_encoding_.missing)
@@ -139,24 +137,17 @@ def report(
 COMMANDS = (fit, predict, evaluate, inspect, export, report)
 
 
-def _load_model(path: Path) -> Any:
-    """Return the estimator of a file, which must know the columns of its table."""
+def _load_model(path: Path, measured: bool = False) -> Any:
+    """Return the estimator of a file, which must know the columns of its table, and its target to be measured."""
     model = load(path)
     if model.table_encoding_ is None:
-        raise InvalidParameterError(
-            "the model must know the columns of its table", f"a bare {type(model).__name__}",
-            "Fit it with rflaf fit, or use it in Python: rflaf.load.",
-        )  # fmt: skip
+        remedy = "Fit it with rflaf fit, or use it in Python: rflaf.load."
+        found = f"a bare {type(model).__name__}"
+        raise InvalidParameterError("the model must know the columns of its table", found, remedy)
+    if measured and model.target_encoding_ is None:
+        remedy = "Fit it anew with the target's name."
+        raise InvalidParameterError("the model must know its target", "no name of a single column", remedy)
     return model
-
-
-def _target_of(estimator: Any) -> TargetEncoding:
-    target: TargetEncoding | None = estimator.target_encoding_
-    if target is None:
-        raise InvalidParameterError(
-            "the model must know its target", "no name of a single column", "Fit it anew with the target's name."
-        )
-    return target
 
 
 def _predictions(estimator: Any, table: Any, probabilities: bool, std: bool) -> Any:
@@ -177,17 +168,13 @@ def _predictions(estimator: Any, table: Any, probabilities: bool, std: bool) -> 
 
 
 def _print_rows(chunks: Iterator[Any], as_json: bool) -> None:
-    """Predictions on standard output: CSV with a first line of names, or a JSON object a line."""
-    writer, names = csv.writer(sys.stdout, lineterminator="\n"), None
-    for chunk in chunks:
-        for row in chunk.to_pylist():
-            if as_json:
-                sys.stdout.write(json.dumps(row) + "\n")
-                continue
-            if names is None:
-                names = list(row)
-                writer.writerow(names)
-            writer.writerow(row.values())
+    """Print predictions: CSV with a first line of names, or one JSON object per line."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for at, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
+        if as_json:
+            sys.stdout.write(json.dumps(row) + "\n")
+        else:
+            writer.writerows([row.values()] if at else [row, row.values()])
 
 
 def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:

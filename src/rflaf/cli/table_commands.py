@@ -26,10 +26,7 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
-from .console import show, working
-from .options import Data, Header, Json, read_from
-
-Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
+from .console import Data, Header, Json, Target, grid, read_from, show, working
 
 
 def plan(
@@ -59,7 +56,7 @@ def plan(
         )  # fmt: skip
     if out is not None:
         _draw(answer, out)
-    lines: list[str | RichTable] = [_plan_table(answer)]
+    lines: list[str | RichTable] = [grid(answer.table())]
     show(_plan_values(answer), lines if out is None else [*lines, f"picture: {out}"], as_json)
 
 
@@ -84,7 +81,10 @@ def bench(
     with working("comparing"):
         results = list(_compare(X, y, task == "classification", widths, test_share, seed))
     values = {"task": task, "rows": len(X), "columns": X.shape[1], "models": [asdict(result) for result in results]}
-    show(values, [f"{task} of {target!r}, {len(X):,} rows", _bench_table(results)], as_json)
+    ranked = sorted(results, key=lambda result: result.error)
+    cells = ((r.name, f"{r.error:.4g}", f"{r.fit_seconds:.2f}", f"{r.microseconds:.2f}") for r in ranked)
+    table = grid(cells, "model", results[0].metric, "seconds to fit", "microseconds a row")
+    show(values, [f"{task} of {target!r}, {len(X):,} rows", table], as_json)
 
 
 COMMANDS = (plan, bench)
@@ -127,22 +127,6 @@ def _compare(X: Array, y: Array, classify: bool, widths: list[int], test_share: 
         answers = predict(X_test)
         scores = classification_scores(y_test, answers) if classify else regression_scores(y_test, answers)
         yield Benched(name, scores[0].name, scores[0].value, seconds, cost_in_batch(predict, X_test))
-
-
-def _bench_table(results: list[Benched]) -> RichTable:
-    table = RichTable()
-    for heading in ("model", results[0].metric, "seconds to fit", "microseconds a row"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
-    for result in sorted(results, key=lambda result: result.error):
-        table.add_row(result.name, f"{result.error:.4g}", f"{result.fit_seconds:.2f}", f"{result.microseconds:.2f}")
-    return table
-
-
-def _plan_table(answer: WidthPlan) -> RichTable:
-    table = RichTable(show_header=False)
-    for quantity, value, meaning in answer.table():
-        table.add_row(quantity, value, meaning)
-    return table
 
 
 def _plan_values(answer: WidthPlan) -> dict[str, Any]:

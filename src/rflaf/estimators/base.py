@@ -1,7 +1,6 @@
-"""The estimators: scikit-learn's conventions translated into a `rflaf.training.specification.FitSpec` and back.
+"""The code that the estimators share: scikit-learn's conventions translated into a `FitSpec` and back.
 
-No numerics here. Arguments are checked by the rules in one table, data by scikit-learn; whatever fails, the
-estimator is left as it was.
+No numerics here. Arguments are checked by `parameters`, data by scikit-learn; a fit that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +13,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 
@@ -39,16 +34,18 @@ from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model
 
-from .parameters import check_parameters, refuse_contradiction, resolve_basis, resolve_random_state, sized_basis
-from .retired import accept_retired, refuse_retired
-from .rows_in import Fitting, ReadsRows
-from .sampling import GreedySelection, LeverageSampling, Sampling, resolve_sampling
-from .thumbnail import activation_figure
-from .verbosity import shown
+from . import parameters
+from .parameters import GreedySelection, LeverageSampling, Sampling
+from .retired import accept_retired, refuse_retired, translate, warn_shapes
+from .rows_in import Fitting, ReadsRows, shown
+from .svg import activation_figure
+
+# Fields of a result that an estimator keeps under their names.
+_REPORTED = ("loss", "alpha", "bandwidth", "stop_reason", "column_importance", "trials", "selection", "leverage")
 
 
 class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What the estimators share: arguments, fitting, and the features as a transformer."""
+    """Base class of the estimators: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
 
@@ -63,7 +60,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         *,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str | int = "per_component",
+        activation: str = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
@@ -77,27 +74,17 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         verbose: bool = False,
         checkpoint: Any = None,
     ) -> None:
-        self.n_components = n_components
-        self.directions = directions
-        self.sampling = sampling
-        self.activation = activation
-        self.curves = curves
-        self.basis = basis
-        self.density = density
-        self.bandwidth = bandwidth
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.width_tolerance = width_tolerance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.memory = memory
-        self.verbose = verbose
-        self.checkpoint = checkpoint
+        self._store(locals())
 
-    def set_params(self, **parameters: Any) -> Self:
+    def _store(self, arguments: dict[str, Any]) -> None:
+        """Keep the arguments of a constructor, given as its `locals`, unchanged."""
+        self.__dict__.update((name, value) for name, value in arguments.items() if name != "self")
+
+    def set_params(self, **arguments: Any) -> Self:
         """Set arguments by name; a retired one is refused with the way to do without it."""
-        refuse_retired(parameters)
-        estimator: Self = super().set_params(**parameters)
+        refuse_retired(arguments)
+        warn_shapes(arguments)
+        estimator: Self = super().set_params(**translate(arguments, has_loss=True)[0])
         return estimator
 
     def __sklearn_clone__(self) -> Self:
@@ -129,8 +116,8 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         """
         sampling = LeverageSampling(pool_size, leverage_alpha, leverage_rows)
         fixed = {"directions": "random", "sampling": sampling, "activation": "shared"}
-        refuse_contradiction("paper", others, fixed)
-        basis = basis if n_basis is None else sized_basis(basis, n_basis)
+        parameters.refuse_contradiction("paper", others, fixed)
+        basis = basis if n_basis is None else parameters.sized_basis(basis, n_basis)
         return cls(n_components, basis=basis, **{**others, **fixed})
 
     @classmethod
@@ -144,7 +131,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         'greedy'
         """
         fixed = {"directions": "random", "sampling": "greedy" if pool_size == "auto" else GreedySelection(pool_size)}
-        refuse_contradiction("convex", others, fixed)
+        parameters.refuse_contradiction("convex", others, fixed)
         return cls(n_components, **{**others, **fixed})
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
@@ -153,10 +140,8 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
         repeated rows; refined ones meet in other mini-batches then.
 
-        ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` are names of their
-        columns,
-        and the rows are read block by block in every pass. Dask arrays and frames are summed where they live (see
-        `rflaf.rows.dask`).
+        ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` name their columns, and
+        every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
         """
         with self._fitting() as fit:
             spec = self._spec()
@@ -168,17 +153,20 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
 
     @contextmanager
     def _fitting(self) -> Iterator[Fitting]:
-        """A fit that is shown if it is verbose, and leaves the estimator as it was if it fails.
-
-        What it opens is closed with it.
-        """
-        with _unchanged_on_error(self), shown(bool(self.verbose)) as begin, ExitStack() as opened:
-            check_parameters(self)
-            yield Fitting(opened, begin)
+        """Show a fit if it is verbose, close all that it opens, and leave the estimator as it was if it fails."""
+        before = dict(vars(self))
+        try:
+            with shown(bool(self.verbose)) as begin, ExitStack() as opened:
+                parameters.check_parameters(self)
+                yield Fitting(opened, begin)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        rng, seeded = resolve_random_state(self.random_state), self.random_state is not None
+        rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
             resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
@@ -213,15 +201,12 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
     def transform(self, X: Any, *, out: Array | None = None) -> Array:
-        """The random features q_m sigma(w_m . x + b_m) of rows ``X``: (n_samples, n_components_).
-
-        They are written into the array ``out`` if one is given.
-        """
+        """Return features q_m sigma(w_m . x + b_m) of rows ``X``, (n_samples, n_components_), in ``out`` if given."""
         return self._by_rows(X, lambda rows: self.model_.features(rows), out)
 
     def _spec(self) -> FitSpec:
         """Return the checked arguments as a specification."""
-        sampling = resolve_sampling(self.sampling)
+        sampling = parameters.resolve_sampling(self.sampling)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             width_tolerance=float(self.width_tolerance),
@@ -229,12 +214,11 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
             curves=None if isinstance(self.curves, str) else bool(self.curves),
             keep_outliers=self._keeps_outliers,
             per_component=self.activation != "shared",
-            n_shapes=None if isinstance(self.activation, str) else int(self.activation),
             loss=self._loss(),
-            basis=resolve_basis(self.basis),
+            basis=parameters.resolve_basis(self.basis),
             density=resolve_density(self.density),
-            bandwidth=_number_or_none(self.bandwidth),
-            alpha=_number_or_none(self.alpha),
+            bandwidth=None if self.bandwidth == "auto" else float(self.bandwidth),
+            alpha=None if self.alpha == "auto" else float(self.alpha),
             intercept=bool(self.fit_intercept),
             search=Search(**{name: self._retired[name] for name in ("max_iter", "tol") if name in self._retired}),
             memory=self._memory,
@@ -246,26 +230,28 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
 
     @property
     def _keeps_outliers(self) -> bool:
-        """Whether every target is trusted."""
         return self._retired.get("outliers") == "keep"
 
     def _accept(self, result: FitResult, single_output: bool) -> None:
         self._single_output = single_output
         self._terms, self._seen = result.terms, None
         self._adopt(result.model)
-        self.loss_ = result.loss
-        self.alpha_ = result.alpha
-        self.bandwidth_ = result.bandwidth
+        for name in (
+            "loss",
+            "alpha",
+            "bandwidth",
+            "stop_reason",
+            "column_importance",
+            "trials",
+            "selection",
+            "leverage",
+        ):
+            setattr(self, f"{name}_", getattr(result, name))
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)
-        self.stop_reason_ = result.stop_reason
-        self.column_importance_ = result.column_importance
-        self.trials_ = result.trials
         self.solver_remedy_ = result.remedy
-        self.selection_ = result.selection
-        self.leverage_ = result.leverage
-        self.leverage_scores_ = None if result.leverage is None else result.leverage.scores
-        self.effective_dimension_ = None if result.leverage is None else result.leverage.effective_dimension
+        self.leverage_scores_ = getattr(result.leverage, "scores", None)
+        self.effective_dimension_ = getattr(result.leverage, "effective_dimension", None)
 
     def _adopt(self, model: RandomFeatureModel) -> None:
         single = self._single_output
@@ -286,31 +272,13 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         return hasattr(self, "model_")
 
     def _html_repr(self) -> str:
-        """Return scikit-learn's diagram for notebooks, with the learned activation below it."""
         picture: str = super()._html_repr()
         return picture + activation_figure(self.model_) if hasattr(self, "model_") else picture
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
-        tags.target_tags.single_output = True
+        targets = tags.target_tags
+        targets.required = targets.multi_output = targets.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _number_or_none(value: Any) -> float | None:
-    return None if value == "auto" else float(value)
-
-
-@contextmanager
-def _unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """A fit that fails leaves the estimator as it was: unfitted, or fitted as before."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise

@@ -24,12 +24,11 @@ from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
 from rflaf.training.result import FitResult
 
+from . import parameters
 from .base import RandomFeatureEstimator
-from .class_labels import check_class_weight, known_classes, refuse_one_class, refuse_others
-from .parameters import check_value, resolve_loss
+from .parameters import Sampling
 from .retired import accept_retired
 from .rows_in import Fitting, check_weight
-from .sampling import Sampling
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -43,91 +42,67 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
 
     The log odds are f(x) = b + sum_m q_m v_m sigma_m(u_m(x)): one f for two classes, one per class for more. Classes
     share directions and activations; only the output weights v differ. `RFLAFClassifier.convex` and
-    `RFLAFClassifier.paper` keep random directions, as in `RFLAFRegressor`; the latter is Algorithm 1 with the logistic
-    or softmax loss in lines 2 and 6. Errors quoted below are those of regression.
+    `RFLAFClassifier.paper` keep random directions, as in `RFLAFRegressor`, whose documentation says more on each
+    argument; the latter is Algorithm 1 with the logistic or softmax loss in lines 2 and 6.
 
     Parameters
     ----------
     n_components : int or "auto", default=100
-        Number of components, the width S. 300 instead of 100 lowers the error on protein from .337 to .314. "auto" is
-        the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500, or 400 for
-        refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
+        Number of components, the width S; "auto" takes the smallest width that is nearly as good as the best.
     loss : {"log_loss", "squared_hinge"} or Loss, default="log_loss"
         "log_loss" is logistic for two classes and softmax for more, and gives probabilities. "squared_hinge" fits a
         margin, one class against the rest for more than two.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply those of the rows. "balanced" gives all classes the same weight.
     directions : {"refined", "random"}, default="refined"
-        "refined" trains the directions from a draw of ``density``. With at most 3,000 rows, additive and
-        random-direction models compete too and the best on held-out rows wins; below 50 rows one of them is
-        fitted at once. "random" freezes the draw: quicker to fit, and the paper's theory applies.
+        Whether the directions are trained or stay as drawn from ``density``.
     sampling : {"plain", "leverage", "greedy"}, LeverageSampling or GreedySelection, default="plain"
-        How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
-        the paper), or chosen greedily from a pool. At S=100 on kin8nm, greedy selection has an error of .096, a plain
-        draw .336. The objects take the size of the pool and more.
-    activation : {"per_component", "shared"} or int, default="per_component"
-        One activation per component, one for all components, or, for random directions, mixtures of that many shapes.
-        One per component is a convex problem for random directions. "shared" is the paper's model, and wins where one
-        shape is right (2dplanes, random directions, S=100: .055 against .058).
+        How random directions are chosen: drawn from ``density``, or from a pool by leverage scores or greedily.
+    activation : {"per_component", "shared"}, default="per_component"
+        One activation per component, or one for all components as in the paper.
     curves : bool or "auto", default="auto"
-        Whether each column of a refined model enters through a piecewise-linear curve beside a line. "auto" takes the
-        better on held-out rows; False predicts in half the time.
+        Whether each column of a refined model enters through a curve beside a line; "auto" takes the better.
     basis : {"bspline", "rbf"} or Basis, default="bspline"
-        Basis of the activations over (-3, 3), in units of the spread of a projection, with 16 functions.
-        ``BSplineBasis(64)`` or ``RBFBasis(64)`` has more: for wide models under a shared activation (S=1000 on protein:
-        .197 with 17, .190 with 65).
+        Basis of the activations over (-3, 3), with 16 functions; ``BSplineBasis(64)`` has more.
     density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
-        Law p(w) of the directions. For random directions "orthogonal" often wins (S=100, cpu_act: .049 against .061;
-        fri_c2_1000_10: .39 against .54). "student_t" and "cauchy" need ``activation="shared"`` or a ``bandwidth``.
+        Law p(w) of the directions.
     bandwidth : float or "auto", default="auto"
-        Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
-        projections a typical spread of one, or exactly one unless ``activation="shared"`` on random directions.
-        Twice that wins on some smooth targets (random, shared, S=100, fried: .113 against .119).
+        Length scale on standardised inputs: directions are w / bandwidth with w from ``density``.
     alpha : float or "auto", default="auto"
-        Penalty. For refined directions, on directions and curves; for random ones the ridge lambda* of the paper, for
-        an activation of mean square one. "auto" takes the lowest loss on held-out rows; a value saves that
-        search, and 1e-3 wins on houses (5,000 rows: .171 against .173).
+        Penalty on directions and curves, or the ridge of random directions; "auto" takes the best on held-out rows.
     fit_intercept : bool, default=True
-        Whether to fit an intercept. False is for targets whose zero is known.
+        Whether to fit an intercept.
     width_tolerance : float, default=0.01
-        How far above the lowest error the width of ``n_components="auto"`` may lie; 0.1 gives a narrower model.
+        How far above the lowest error the width of ``n_components="auto"`` may lie.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
-        Number of threads; None takes as many as BLAS may use (joblib, OMP_NUM_THREADS and threadpoolctl limit it).
+        Number of threads; None takes as many as BLAS may use.
     memory : int or "auto", default="auto"
-        Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory. Fewer threads
-        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread.
+        Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory.
     verbose : bool, default=False
-        Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes on a terminal with ``rich``.
+        Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes.
     checkpoint : path or None, default=None
-        File that records the results of long passes until the fit is done. The same fit, started again after it was
-        killed, continues from there and ends at the same model.
+        File that records the results of long passes, from which a killed fit continues.
 
     Attributes
     ----------
     model_ : RandomFeatureModel, the fitted model, free of scikit-learn
     activation_ : Activation, callable, with ``slope`` and ``standard_error``
-    directions_ : array (n_features, n_components_), for raw inputs
+    directions_, importance_ : arrays (n_features, n_components_), for raw inputs, and (n_components_,), sqrt(p/q)
     curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
-    importance_ : array (n_components_,), importance weights sqrt(p/q)
     classes_ : array (n_classes,), labels in order
-    coef_ : array (n_outputs, n_components_), output weights v: one output for two classes, else one per class
-    intercept_ : array (n_outputs,)
-    n_components_ : int, width after duplicates are merged
-    alpha_, bandwidth_ : float, values used
+    coef_, intercept_ : arrays (n_outputs, n_components_), (n_outputs,): one output for two classes, else one per class
+    n_components_, alpha_, bandwidth_ : width after duplicates are merged, penalty and length scale used
     loss_ : Loss that was minimised, in the units of the target
     column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
-    objective_trace_ : array, objective after every step of the search for a shared activation, or loss of every epoch
-    n_iter_ : int, number of these steps or epochs, at least one
-    stop_reason_ : StopReason, how the fit ended; its value is advice
-    solver_remedy_ : Remedy that the last linear system needed
-    table_encoding_, target_encoding_ : encodings of the columns and of the target of a table, or None
-    n_features_in_ : int, number of columns
-    feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
+    objective_trace_, n_iter_ : objective after every step of the search, or loss of every epoch; their number
+    stop_reason_, solver_remedy_ : how the fit ended, with advice; Remedy that the last linear system needed
+    table_encoding_, target_encoding_ : encodings of the columns and the target of tables, or None
+    n_features_in_, feature_names_in_ : number of columns, and their names if all are texts
 
     Examples
     --------
@@ -158,7 +133,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         class_weight: dict[Any, float] | str | None = None,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str | int = "per_component",
+        activation: str = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
@@ -172,26 +147,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         verbose: bool = False,
         checkpoint: Any = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            directions=directions,
-            sampling=sampling,
-            activation=activation,
-            curves=curves,
-            basis=basis,
-            density=density,
-            bandwidth=bandwidth,
-            alpha=alpha,
-            fit_intercept=fit_intercept,
-            width_tolerance=width_tolerance,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            memory=memory,
-            verbose=verbose,
-            checkpoint=checkpoint,
-        )
-        self.loss = loss
-        self.class_weight = class_weight
+        self._store(locals())
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
@@ -199,7 +155,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
-            check_class_weight(self.class_weight, ("balanced",))
+            parameters.check_class_weight(self.class_weight, ("balanced",))
             labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
             result = self._fit_labels(labels, found, weights, fit.begin)
@@ -218,20 +174,16 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
 
         ``classes`` are all labels that will ever come; the first call needs them. Earlier rows are kept as their
-        curvature around the solution (see `rflaf.training.online`), so the rows themselves can be forgotten. Make the
-        first chunk large: it sets directions, activations and the penalty. After `fit`, which keeps no sums, earlier
-        rows are assumed to have been like the first new rows.
-
-        ``half_life`` is for drifting data: a row weighs 2^(-k / half_life) once k rows have come after it, in the order
-        of arrays, files or partitions. None forgets nothing.
+        curvature around the solution (see `rflaf.training.online`). Make the first chunk large: it sets directions,
+        activations and the penalty. ``half_life`` and earlier calls of `fit` act as in `RFLAFRegressor.partial_fit`.
         """
         with self._fitting() as fit:
-            check_value("half_life", half_life)
-            check_class_weight(self.class_weight, ())
+            parameters.check_value("half_life", half_life)
+            parameters.check_class_weight(self.class_weight, ())
             first = not hasattr(self, "model_")
-            known = known_classes(classes, None if first else self.classes_)
+            known = parameters.known_classes(classes, None if first else self.classes_)
             labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
-            refuse_others(found, known)
+            parameters.refuse_others(found, known)
             self.classes_ = known
             if first:
                 result = self._fit_labels(labels, found, weights, fit.begin)
@@ -304,7 +256,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
-        refuse_one_class(found[used > 0])
+        parameters.refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
@@ -322,12 +274,9 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
         named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
         if isinstance(self.loss, Squared | Huber | Pinball | Poisson):
-            raise InvalidParameterError(
-                "the loss of a classifier must be one of margins, above zero for one class and below for the other",
-                self.loss,
-                "Use 'log_loss'.",
-            )
-        return resolve_loss(self.loss, named, self.directions == "refined")
+            rule = "the loss of a classifier must be one of margins, above zero for one class and below for the other"
+            raise InvalidParameterError(rule, self.loss, "Use 'log_loss'.")
+        return parameters.resolve_loss(self.loss, named, self.directions == "refined")
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
         """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""

@@ -6,9 +6,7 @@ import copy
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
-from sklearn.base import (
-    RegressorMixin,
-)
+from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,9 +18,8 @@ from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
-from .parameters import check_value, resolve_loss
+from .parameters import Sampling, check_value, resolve_loss
 from .retired import accept_retired
-from .sampling import Sampling
 
 
 class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
@@ -38,14 +35,12 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     ----------
     n_components : int or "auto", default=100
         Number of components, the width S. 300 instead of 100 lowers the error on protein from .337 to .314. "auto" is
-        the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500, or 400 for
-        refined directions. Leverage sampling merges duplicates, so ``n_components_`` may be lower.
+        the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500 (refined: 400).
     loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
-        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on
-        refined directions gives less weight, with a warning, to targets that lie far from all others and that the
-        columns do not explain. "huber" takes residuals beyond 1.35 robust standard deviations of a first fit for
-        outliers. "quantile" is the pinball loss, rounded within a hundredth of the standard deviation of ``y``. A
-        `rflaf.functions.losses.Loss` object is used exactly as it is: ``Squared()`` trusts every target.
+        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on refined
+        directions gives less weight, with a warning, to outlying targets that the columns do not explain. "huber" takes
+        residuals beyond 1.35 robust standard deviations of a first fit for outliers. "quantile" is the pinball loss,
+        rounded within .01 of the deviation of ``y``. A `Loss` object acts as it is: ``Squared()`` trusts every target.
     quantile : float, default=0.5
         Quantile to predict under ``loss="quantile"``.
     directions : {"refined", "random"}, default="refined"
@@ -56,10 +51,9 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
         the paper), or chosen greedily from a pool. At S=100 on kin8nm, greedy selection has an error of .096, a plain
         draw .336. The objects take the size of the pool and more.
-    activation : {"per_component", "shared"} or int, default="per_component"
-        One activation per component, one for all components, or, for random directions, mixtures of that many shapes.
-        One per component is a convex problem for random directions. "shared" is the paper's model, and wins where one
-        shape is right (2dplanes, random directions, S=100: .055 against .058).
+    activation : {"per_component", "shared"}, default="per_component"
+        One activation per component, a convex problem for random directions, or one for all components: the paper's
+        model, which wins where one shape is right (2dplanes, random directions, S=100: .055 against .058).
     curves : bool or "auto", default="auto"
         Whether each column of a refined model enters through a piecewise-linear curve beside a line. "auto" takes the
         better on held-out rows; False predicts in half the time.
@@ -76,8 +70,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         Twice that wins on some smooth targets (random, shared, S=100, fried: .113 against .119).
     alpha : float or "auto", default="auto"
         Penalty. For refined directions, on directions and curves; for random ones the ridge lambda* of the paper, for
-        an activation of mean square one. "auto" takes the lowest error on held-out rows; a value saves that
-        search, and 1e-3 wins on houses (5,000 rows: .171 against .173).
+        an activation of mean square one. "auto" takes the lowest error on held-out rows; a value saves that search.
     fit_intercept : bool, default=True
         Whether to fit an intercept. False is for targets whose zero is known.
     width_tolerance : float, default=0.01
@@ -99,25 +92,19 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     ----------
     model_ : RandomFeatureModel, the fitted model, free of scikit-learn
     activation_ : Activation, callable, with ``slope`` and ``standard_error``
-    directions_ : array (n_features, n_components_), for raw inputs
+    directions_, importance_ : arrays (n_features, n_components_), for raw inputs, and (n_components_,), sqrt(p/q)
     curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
-    importance_ : array (n_components_,), importance weights sqrt(p/q)
-    coef_ : array (n_components_,) or (n_outputs, n_components_), output weights v
-    intercept_ : float or array (n_outputs,)
-    n_components_ : int, width after duplicates are merged
-    alpha_, bandwidth_ : float, values used
+    coef_, intercept_ : output weights v, (n_components_,) or (n_outputs, n_components_); float or (n_outputs,)
+    n_components_, alpha_, bandwidth_ : width after duplicates are merged, penalty and length scale used
     loss_ : Loss that was minimised, in the units of the target
     column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
-    objective_trace_ : array, objective after every step of the search for a shared activation, or loss of every epoch
-    n_iter_ : int, number of these steps or epochs, at least one
-    stop_reason_ : StopReason, how the fit ended; its value is advice
-    solver_remedy_ : Remedy that the last linear system needed
-    table_encoding_, target_encoding_ : encodings of the columns and of the target of a table, or None
-    n_features_in_ : int, number of columns
-    feature_names_in_ : array (n_features_in_,), names of the columns, if all are texts
+    objective_trace_, n_iter_ : objective after every step of the search, or loss of every epoch; their number
+    stop_reason_, solver_remedy_ : how the fit ended, with advice; Remedy that the last linear system needed
+    table_encoding_, target_encoding_ : encodings of the columns and the target of tables, or None
+    n_features_in_, feature_names_in_ : number of columns, and their names if all are texts
 
     Examples
     --------
@@ -143,7 +130,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         quantile: float = 0.5,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str | int = "per_component",
+        activation: str = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
@@ -157,26 +144,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         verbose: bool = False,
         checkpoint: Any = None,
     ) -> None:
-        super().__init__(
-            n_components,
-            directions=directions,
-            sampling=sampling,
-            activation=activation,
-            curves=curves,
-            basis=basis,
-            density=density,
-            bandwidth=bandwidth,
-            alpha=alpha,
-            fit_intercept=fit_intercept,
-            width_tolerance=width_tolerance,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            memory=memory,
-            verbose=verbose,
-            checkpoint=checkpoint,
-        )
-        self.loss = loss
-        self.quantile = quantile
+        self._store(locals())
 
     def _loss(self) -> Loss:
         named = {"squared": Squared(), "huber": Huber(), "quantile": Pinball(self.quantile), "poisson": Poisson()}

@@ -1,7 +1,7 @@
 """Arguments of earlier releases: they still act for one release, warn, and are translated by one table.
 
 ``max_iter``, ``tol`` and ``half_life`` have no successor in the constructor; an estimator carries them aside, and so do
-its clones and model files.
+its clones and model files. A number of shapes as ``activation`` has become "per_component".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.functions.bases import make_basis
 from rflaf.functions.losses import Squared
 
-from .sampling import GreedySelection, LeverageSampling
+from .parameters import GreedySelection, LeverageSampling, is_count
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,6 +50,8 @@ def translate(given: Mapping[str, Any], has_loss: bool) -> tuple[dict[str, Any],
     if "n_basis" in old and isinstance(new.get("basis", "bspline"), str):
         new["basis"] = make_basis(new.get("basis", "bspline"), old["n_basis"])
     _translate_pool(new, old)
+    if is_count(new.get("activation")):
+        new["activation"] = "per_component"
     if has_loss and old.get("outliers") == "keep":
         del old["outliers"]
         new["loss"] = Squared() if new.get("loss", "squared") == "squared" else new["loss"]
@@ -78,6 +80,13 @@ def warn_retired(name: str) -> None:
     warnings.warn(f"{name} is going away. {RETIRED[name][1]}", FutureWarning, stacklevel=3)
 
 
+def warn_shapes(given: Mapping[str, Any]) -> None:
+    """Warn the caller of the caller if ``activation`` is a number of shapes."""
+    if is_count(given.get("activation")):
+        words = 'activation=K, mixtures of K shapes, is gone and acts as "per_component". Write that.'
+        warnings.warn(words, FutureWarning, stacklevel=3)
+
+
 def accept_tolerance(function: F) -> F:
     """Let a function take ``width_tolerance`` under its former name."""
 
@@ -99,6 +108,7 @@ def accept_retired(init: F) -> F:
     def with_retired(self: Any, *args: Any, **given: Any) -> None:
         for name in given.keys() & known:
             warn_retired(name)
+        warn_shapes(given)
         new, carried = translate(given, "loss" in init.__annotations__)
         init(self, *args, **new, **{name: given[name] for name in given.keys() & RETIRED.keys() - known})
         if carried:

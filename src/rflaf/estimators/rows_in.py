@@ -5,8 +5,10 @@ Rows to learn from become a `BlockSource`; rows to predict become arrays, all at
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -23,21 +25,10 @@ from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
 from rflaf.rows.dask import predict_lazily
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import (
-    OpenRows,
-    encode_frame,
-    is_frame,
-    is_lazy,
-    is_plain,
-    open_rows,
-    take_column,
-    target_of,
-)
-from rflaf.rows.progress import Begin
+from rflaf.rows.inputs import OpenRows, encode_frame, is_frame, is_lazy, is_plain, open_rows, take_column, target_of
+from rflaf.rows.progress import Begin, displays
 from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.training.memory import TableSize, plan_prediction
-
-from .verbosity import shown
 
 _FLOATS = (np.float64, np.float32)
 
@@ -213,13 +204,12 @@ def _named_columns(
 ) -> tuple[Any, Any, Any, TargetEncoding | None]:
     """Return a frame without the columns that ``y`` and ``sample_weight`` name, these columns, and the target."""
     if isinstance(sample_weight, str):
-        sample_weight, _, X = take_column(
-            X, sample_weight, TargetEncoding(sample_weight, "regression", "number"), False
-        )
-    if isinstance(y, str):
-        y, target, X = take_column(X, y, target, labels)
-        return X, y, sample_weight, target
-    return X, y, sample_weight, target_of(y, labels)
+        role = TargetEncoding(sample_weight, "regression", "number")
+        sample_weight, _, X = take_column(X, sample_weight, role, False)
+    if not isinstance(y, str):
+        return X, y, sample_weight, target_of(y, labels)
+    y, target, X = take_column(X, y, target, labels)
+    return X, y, sample_weight, target
 
 
 def _by_blocks(source: BlockSource, answer: Callable[[Any], Array], out: Array | None, begin: Begin) -> Array:
@@ -245,11 +235,9 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
         and np.can_cast(answers.dtype, out.dtype, "same_kind" if rounded else "safe")
     ):
         found = f"{out.dtype} of shape {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-        raise InvalidParameterError(
-            f"out must be an array of shape {shape} that can hold {answers.dtype}",
-            found,
-            "Make it with np.empty, or np.lib.format.open_memmap for a file.",
-        )
+        rule = f"out must be an array of shape {shape} that can hold {answers.dtype}"
+        remedy = "Make it with np.empty, or np.lib.format.open_memmap for a file."
+        raise InvalidParameterError(rule, found, remedy)
     out[first : first + answers.shape[0]] = answers
     return out
 
@@ -264,3 +252,33 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
         )
     weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
     return weight
+
+
+class _ToStandardError(logging.Handler):
+    """Writes to the current standard error, which a progress bar may have replaced."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        sys.stderr.write(self.format(record) + "\n")
+
+
+@contextmanager
+def logged(handler: logging.Handler) -> Iterator[None]:
+    """Pass the package's log, from level INFO on, to a handler."""
+    logger = logging.getLogger("rflaf")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+@contextmanager
+def shown(verbose: bool) -> Iterator[Begin]:
+    """Show log and progress on standard error while this is open if ``verbose``; yield how passes are shown."""
+    handler = _ToStandardError()
+    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
+    with displays(verbose) as begin, logged(handler) if verbose else nullcontext():
+        yield begin

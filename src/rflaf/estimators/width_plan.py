@@ -69,28 +69,18 @@ class Practice:
 class WidthPlan:
     """The widths that theory and practice ask for, before anything is trained; `rflaf.plan` makes it.
 
-    Parameters
+    Attributes
     ----------
-    n_samples, n_features : int
-        Size of the table.
-    case : {"squared", "lipschitz"}
-        The theorems that apply.
-    lam, delta : float
-        lambda of the leverage scores, and the probability that the promise fails.
-    spectrum : KernelSpectrum
-        Eigenvalues of K / n, for an activation of mean square one.
-    effective_dimension : float
-        d at lambda.
-    spread : float
-        Largest leverage score over the mean, the most that weighting by leverage can gain.
-    plain_width, leverage_width : int
-        Numbers of features that theory asks for.
-    practice : Practice or None
-        Widths that are enough for this target; None without a target.
-    width_tolerance : float
-        How far above the lowest error a width that is enough may lie.
-    fit_bytes : int
-        Memory of a fit of the plain width that is enough, under a shared activation.
+    n_samples, n_features : int, size of the table
+    case : {"squared", "lipschitz"}, the theorems that apply
+    lam, delta : float, lambda of the leverage scores, and the probability that the promise fails
+    spectrum : KernelSpectrum, eigenvalues of K / n, for an activation of mean square one
+    effective_dimension : float, d at lambda
+    spread : float, largest leverage score over the mean, the most that weighting by leverage can gain
+    plain_width, leverage_width : int, numbers of features that theory asks for
+    practice : Practice or None, widths that are enough for this target; None without a target
+    width_tolerance : float, how far above the lowest error a width that is enough may lie
+    fit_bytes : int, memory of a fit of the plain width that is enough, under a shared activation
     """
 
     n_samples: int
@@ -142,11 +132,12 @@ class WidthPlan:
     def table(self) -> list[tuple[str, str, str]]:
         """Rows of (quantity, value, what it means)."""
         sampled = f"from {self.spectrum.n_rows:,} rows and {self.spectrum.n_components:,} directions"
+        decay_words = f"{self.decay.law}; R2 {self.decay.fit:.3f}, confidence {self.decay.confidence:.2f}"
         rows = [
             ("rows x columns", f"{self.n_samples:,} x {self.n_features:,}", ""),
             ("lambda", f"{self.lam:.4g}", f"sampling error {self.epsilon:.3g} of the variance, delta {self.delta:g}"),
             ("effective dimension", f"{self.effective_dimension:.1f}", sampled),
-            ("decay of the spectrum", self.decay.case, self._decay_words()),
+            ("decay of the spectrum", self.decay.case, decay_words),
             ("theory, plain sampling", f"{self.plain_width:,}", "(5 |sigma|^2 / lambda) log(16 d / delta)"),
             ("theory, leverage sampling", f"{self.leverage_width:,}", "5 d log(16 d / delta)"),
             ("spread of the scores", f"{self.spread:.1f}", "largest over mean: all that leverage can gain"),
@@ -159,11 +150,7 @@ class WidthPlan:
             rows += [
                 ("enough, plain sampling", plain, f"{within} on rows held out"),
                 ("enough, chosen greedily", greedy, f"{within}, cross-validated"),
-                (
-                    "squared norm",
-                    f"{self.practice.squared_norm:.3g}",
-                    "of the function learned; theory assumes 1",
-                ),
+                ("squared norm", f"{self.practice.squared_norm:.3g}", "of the function learned; theory assumes 1"),
                 ("time of a fit", f"{self.practice.fit_seconds:.2g} s", "of that plain width, estimated"),
             ]
         return [*rows, ("memory of a fit", _bytes(self.fit_bytes), "one thread, blocks and sums")]
@@ -172,10 +159,6 @@ class WidthPlan:
         rows = self.table()
         first, second = (max(len(row[i]) for row in rows) for i in (0, 1))
         return "\n".join(f"{name:<{first}}  {value:>{second}}  {meaning}".rstrip() for name, value, meaning in rows)
-
-    def _decay_words(self) -> str:
-        decay = self.decay
-        return f"{decay.law}; R2 {decay.fit:.3f}, confidence {decay.confidence:.2f}"
 
 
 @accept_tolerance
@@ -233,21 +216,11 @@ def plan(
         scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
         practice = None if y is None else kernel.practice(lam, width_tolerance, rng)
     width = _POOL_SIZE if practice is None else practice.path.best_width(width_tolerance)
-    return WidthPlan(
-        X.shape[0],
-        X.shape[1],
-        case,
-        lam,
-        delta,
-        spectrum,
-        dimension,
-        scores.spread,
-        plain_width(kernel.bound, lam, dimension, delta),
-        leverage_width(dimension, delta),
-        practice,
-        width_tolerance,
-        _fit_bytes(source, replace(kernel.spec, n_components=width)),
-    )
+    theory = plain_width(kernel.bound, lam, dimension, delta), leverage_width(dimension, delta)
+    stages = fit_stages(replace(kernel.spec, n_components=width), TableSize.of(source))
+    size = max(stage.bytes(MOST_ROWS, 1) for stage in stages)
+    found = spectrum, dimension, scores.spread, *theory, practice, width_tolerance, size
+    return WidthPlan(X.shape[0], X.shape[1], case, lam, delta, *found)
 
 
 @dataclass(frozen=True)
@@ -329,10 +302,6 @@ def approximate_kernel(
     activation = _fixed(spec) if loss is None else learn_activation(fit, pool)
     learning = perf_counter() - started
     return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
-
-
-def _fit_bytes(source: BlockSource, spec: FitSpec) -> int:
-    return max(stage.bytes(MOST_ROWS, 1) for stage in fit_stages(spec, TableSize.of(source)))
 
 
 def _fixed(spec: FitSpec) -> SharedActivation:

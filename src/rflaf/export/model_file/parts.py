@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.sampling import GreedySelection, LeverageSampling
+from rflaf.estimators.parameters import GreedySelection, LeverageSampling
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
 from rflaf.functions.losses import Huber, Logistic, Pinball, Poisson, Softmax, Squared, SquaredHinge

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rflaf import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.thumbnail import activation_figure, curves_svg, strongest_curves
+from rflaf.estimators.svg import activation_figure, curves_svg, strongest_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 VOID = {"input", "br", "link", "meta", "hr", "img"}
