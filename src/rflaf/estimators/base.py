@@ -229,7 +229,6 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
             curves=None if isinstance(self.curves, str) else bool(self.curves),
             keep_outliers=self._keeps_outliers,
             per_component=self.activation != "shared",
-            n_shapes=None if isinstance(self.activation, str) else int(self.activation),
             loss=self._loss(),
             basis=resolve_basis(self.basis),
             density=resolve_density(self.density),

@@ -33,13 +33,7 @@ from rflaf.training.solvers.convex_loss import (
     tolerance,
     whiten,
 )
-from rflaf.training.solvers.per_component import (
-    ExpandedMap,
-    expand,
-    main_activations,
-    solve_per_component,
-    solve_shapes,
-)
+from rflaf.training.solvers.per_component import ExpandedMap, expand, leading_shapes, solve_per_component
 from rflaf.training.solvers.shared_activation import SharedActivation
 
 from .context import Fit
@@ -103,14 +97,11 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     system = equations.system(spec.intercept)
     choice = best_ridge(fit, features, directions, importance, equations, system)
     solution = system.solve(choice.ridge)
-    if spec.n_shapes is None:
-        learned = solve_per_component(equations, solution, features.T, spec.intercept)
-    else:
-        learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
+    learned = solve_per_component(equations, solution, features.T, spec.intercept)
     noise = _noise(system, solution, choice) + _lost(learned.equations, learned.v, solution, spec)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     fitted = _of_ridge(Activation(spec.basis, learned.a), solution, layer)
-    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=float(learned.trace[-1]))
+    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective)
 
 
 def _minimise_per_component(fit: Fit, directions: Directions, features: ExpandedMap, importance: Array) -> Fitted:
@@ -118,9 +109,9 @@ def _minimise_per_component(fit: Fit, directions: Directions, features: Expanded
     spec = fit.spec
     convex = _minimise(fit, directions, features, importance)
     theta = convex.v.reshape(directions.n_components, -1, fit.source.n_outputs)
-    shapes = main_activations(theta, spec.n_shapes)
+    shapes = leading_shapes(theta)
     a = shapes @ features.T.T
-    if spec.n_shapes is None and theta.shape[2] == 1:
+    if theta.shape[2] == 1:
         return replace(_of_risk(Activation(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
     kept = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     same = fit.respecified(alpha=convex.ridge / directions.n_draws)
@@ -148,11 +139,7 @@ def keep_trained(
 
 
 def _minimise(
-    fit: Fit,
-    directions: Directions,
-    features: RowFeatures,
-    importance: Array,
-    start: tuple[Array, Array] | None = None,
+    fit: Fit, directions: Directions, features: RowFeatures, importance: Array, start: tuple[Array, Array] | None = None
 ) -> RiskSolution:
     """Minimise the regularised risk on given features; choose its ridge if none is given."""
     problem, spec = fit.problem, fit.spec

@@ -52,9 +52,7 @@ def _loss_for_spread(fit: Fit) -> Loss:
     """Return the loss for the spread of the residuals of a first fit: the paper's model on a sample of rows."""
     sample = fit.source.sample(_PILOT_ROWS, fit.rng).with_rows(MOST_ROWS)
     width = min(_PILOT_WIDTH, fit.spec.most_components)
-    pilot = fit.respecified(
-        refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None
-    )
+    pilot = fit.respecified(refined=False, sampling="plain", per_component=False, n_components=width, alpha=None)
     moments, units = measure_finite(sample, fit.executor), same_units(sample.n_outputs)
     inside = in_units(sample, fit.problem.loss, moments, units, fit.spec.intercept, fit.rng)
     model = run_algorithm1(replace(pilot, problem=inside)).model

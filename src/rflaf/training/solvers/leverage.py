@@ -90,12 +90,7 @@ def leverage_scores(source: BlockSource, pool: FeatureMap, lam: float | None, ex
 
 
 def sampled_leverage_scores(
-    source: BlockSource,
-    pool: FeatureMap,
-    lam: float | None,
-    n_rows: int,
-    rng: np.random.Generator,
-    executor: Executor,
+    source: BlockSource, pool: FeatureMap, lam: float | None, n_rows: int, rng: np.random.Generator, executor: Executor
 ) -> Leverage:
     """Scores from a sample of rows, with their error estimated.
 
