@@ -163,12 +163,16 @@ class BSplineBasis:
         return (self.interval[1] - self.interval[0]) / (self.n_basis - self.degree)
 
     def values(self, z: ArrayLike) -> Array:
-        return _evaluate(self.pieces(), z)
+        pieces = self.pieces()
+        k, t = _locate(pieces, z)
+        return np.einsum("...ip,...p->...i", pieces.coefficients[k], t[..., None] ** np.arange(4))
 
     def slopes(self, z: ArrayLike) -> Array:
-        z = np.asarray(z, dtype=float)
-        inside = (z > self.interval[0]) & (z < self.interval[1])
-        return _evaluate_slopes(self.pieces(), z) * inside[..., None]
+        z, pieces = np.asarray(z, dtype=float), self.pieces()
+        k, t = _locate(pieces, z)
+        powers = np.arange(1, 4) * t[..., None] ** np.arange(3)
+        slopes = np.einsum("...ip,...p->...i", pieces.coefficients[k][..., 1:], powers) / pieces.step
+        return slopes * ((z > self.interval[0]) & (z < self.interval[1]))[..., None]
 
     def penalty(self) -> Array:
         return second_difference_penalty(self.n_basis)
@@ -286,17 +290,6 @@ def _locate(pieces: Pieces, z: ArrayLike) -> tuple[Array, Array]:
     u = np.clip(pieces.cell_coordinate(z), -0.5, pieces.n_cells - 0.5)
     k = np.minimum(np.floor(u + 0.5), pieces.n_cells - 1).astype(np.intp)
     return k, u - k
-
-
-def _evaluate(pieces: Pieces, z: ArrayLike) -> Array:
-    k, t = _locate(pieces, z)
-    return np.einsum("...ip,...p->...i", pieces.coefficients[k], t[..., None] ** np.arange(4))
-
-
-def _evaluate_slopes(pieces: Pieces, z: ArrayLike) -> Array:
-    k, t = _locate(pieces, z)
-    powers = np.arange(1, 4) * t[..., None] ** np.arange(3)
-    return np.einsum("...ip,...p->...i", pieces.coefficients[k][..., 1:], powers) / pieces.step
 
 
 def _hermite(values: Array, slopes: Array, nodes: Array) -> Array:

@@ -63,7 +63,8 @@ class Gaussian:
         return _normal_columns(n_features, n_components, rng)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
+        squared_norms, d = _squared_norms(W)
+        return -0.5 * (squared_norms + d * math.log(2 * math.pi))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +109,11 @@ class Cauchy:
 
 
 @dataclass(frozen=True, slots=True)
-class OrthogonalGaussian:
+class OrthogonalGaussian(Gaussian):
     """Blocks of n_features orthogonal directions, each column exactly N(0, I).
 
-    A column is a column of a Haar orthogonal matrix times an independent chi(n_features) norm; blocks are
-    independent, and the last one may be partial. Nested up to rounding, and exactly if both draws
-    consist of whole blocks.
+    A column is a column of a Haar orthogonal matrix times an independent chi(n_features) norm; blocks are independent,
+    and the last one may be partial. Nested up to rounding, and exactly if both draws consist of whole blocks.
     """
 
     name: ClassVar[str] = "orthogonal"
@@ -125,17 +125,13 @@ class OrthogonalGaussian:
         blocks = [_haar_frame(G[:, start : start + n_features]) for start in range(0, n_components, n_features)]
         return np.hstack(blocks) * norms
 
-    def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
-
 
 @dataclass(frozen=True, slots=True)
-class SobolGaussian:
+class SobolGaussian(Gaussian):
     """Scrambled Sobol points through the normal quantile: each column N(0, I), jointly more even than chance.
 
     The points are the centres of 2**30 even cells per coordinate, so a column is normal up to that resolution and no
-    entry exceeds 6.13 in size. Powers of two for ``n_components`` balance best.
-    Nested. At most 21201 features.
+    entry exceeds 6.13 in size. Powers of two for ``n_components`` balance best. Nested. At most 21201 features.
     """
 
     name: ClassVar[str] = "sobol"
@@ -149,9 +145,6 @@ class SobolGaussian:
                 "Use another density, such as 'orthogonal' or 'gaussian'.",
             )
         return np.asarray(ndtri(_sobol_points(n_features, n_components, rng).T), dtype=np.float64)
-
-    def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
 
 
 _DENSITIES: dict[str, type[Density]] = {
@@ -183,7 +176,8 @@ def resolve_density(density: str | Density) -> Density:
     """
     if isinstance(density, str) and density in _DENSITIES:
         return _DENSITIES[density]()
-    if _is_density(density):
+    can = all(callable(getattr(density, method, None)) for method in ("sample", "log_density"))
+    if can and not isinstance(density, type):
         return cast(Density, density)
     names = ", ".join(repr(name) for name in _DENSITIES)
     raise InvalidParameterError(
@@ -270,19 +264,11 @@ def draw(density: Density, n_features: int, n_components: int, rng: np.random.Ge
     return Directions(W, np.zeros(n_components), np.ones(n_components), n_components)
 
 
-def _is_density(density: object) -> bool:
-    can = all(callable(getattr(density, method, None)) for method in ("sample", "log_density"))
-    return can and not isinstance(density, type)
-
-
 def _check_sizes(n_features: int, n_components: int) -> None:
-    _check_count("n_features", n_features, "Pass data with at least one column.")
-    _check_count("n_components", n_components, "Ask for at least one direction.")
-
-
-def _check_count(name: str, value: int, remedy: str) -> None:
-    if not isinstance(value, Integral) or value < 1:
-        raise InvalidParameterError(f"{name} must be an integer of at least 1", value, remedy)
+    remedies = "Pass data with at least one column.", "Ask for at least one direction."
+    for name, value, remedy in zip(("n_features", "n_components"), (n_features, n_components), remedies, strict=True):
+        if not isinstance(value, Integral) or value < 1:
+            raise InvalidParameterError(f"{name} must be an integer of at least 1", value, remedy)
 
 
 def _check_vector(name: str, values: NDArray[Any], length: int) -> None:
@@ -331,11 +317,6 @@ def _squared_norms(W: ArrayLike) -> tuple[Array, int]:
     columns = np.asarray(W, dtype=np.float64)
     squared_norms: Array = np.einsum("ij,ij->j", columns, columns)
     return squared_norms, columns.shape[0]
-
-
-def _normal_log_density(W: ArrayLike) -> Array:
-    squared_norms, d = _squared_norms(W)
-    return -0.5 * (squared_norms + d * math.log(2 * math.pi))
 
 
 def _t_log_density(df: float, W: ArrayLike) -> Array:

@@ -16,11 +16,11 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from .adam import LANE
 from .curves import add_curves, lane_cubics, lane_offsets
 from .losses import to_slopes
 from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, split_powers, store
 
+LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
 
 
@@ -44,14 +44,7 @@ class Network(NamedTuple):
     V: Any
 
 
-class Gradient(NamedTuple):
-    """Derivatives in the network, ``table`` with one copy per component, or per lane if the activation is shared."""
-
-    W: Any
-    H: Any
-    bias: Any
-    table: Any
-    V: Any
+Gradient = Network  # derivatives; ``table`` has one copy per component, or per lane if the activation is shared
 
 
 class Work(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's nor the user's cache directory is writable
         return njit(**options)(function)
+
+
+fast_jit = partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})  # for loops without a rounding trick
 
 
 @dataclass(frozen=True, slots=True)
