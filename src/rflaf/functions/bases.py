@@ -155,8 +155,7 @@ class BSplineBasis:
     def __post_init__(self) -> None:
         if self.degree not in _BSPLINE_PIECES:
             raise InvalidParameterError("the degree of a B-spline must be 1, 2 or 3", self.degree, "Use degree=3.")
-        _check_interval(self.interval)
-        _check_n_basis(self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
+        _check(self.interval, self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
 
     @property
     def step(self) -> float:
@@ -207,8 +206,7 @@ class RBFBasis:
     width: float | None = None
 
     def __post_init__(self) -> None:
-        _check_interval(self.interval)
-        _check_n_basis(self.n_basis, 2, "a grid of Gaussians")
+        _check(self.interval, self.n_basis, 2, "a grid of Gaussians")
         length = self.interval[1] - self.interval[0]
         if self.width is not None and not (length / 1000 <= self.width < np.inf):
             raise InvalidParameterError(
@@ -271,15 +269,12 @@ def fit_function(basis: Basis, function: Callable[[Array], Array]) -> Array:
     return np.linalg.lstsq(basis.values(grid), function(grid), rcond=1e-8)[0]
 
 
-def _check_interval(interval: tuple[float, float]) -> None:
+def _check(interval: tuple[float, float], n_basis: int, minimum: int, what: str) -> None:
     low, high = interval
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidParameterError(
             "interval must be (low, high) with low < high, both finite", interval, "The default is (-3.0, 3.0)."
         )
-
-
-def _check_n_basis(n_basis: int, minimum: int, what: str) -> None:
     if not isinstance(n_basis, int | np.integer) or n_basis < minimum:
         raise InvalidParameterError(
             f"n_basis must be a whole number, at least {minimum} for {what}", n_basis, "The default is 16."

@@ -89,10 +89,16 @@ class StudentT:
             )
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        return _t_columns(self.df, n_features, n_components, rng)
+        normal_rng, chi2_rng = streams(rng, 2)
+        G = _normal_columns(n_features, n_components, normal_rng)
+        chi2 = np.maximum(chi2_rng.chisquare(self.df, n_components), np.finfo(np.float64).tiny)  # df near 0 underflows
+        return G * np.sqrt(self.df / chi2)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _t_log_density(self.df, W)
+        squared_norms, d = _squared_norms(W)
+        # The Beta function replaces the quotient of Gamma functions, which is inaccurate for large df.
+        log_constant = float(gammaln(d / 2) - betaln(self.df / 2, d / 2)) - d / 2 * math.log(self.df * math.pi)
+        return log_constant - (self.df + d) / 2 * np.log1p(squared_norms / self.df)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +108,10 @@ class Cauchy:
     name: ClassVar[str] = "cauchy"
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        return _t_columns(1.0, n_features, n_components, rng)
+        return StudentT(1.0).sample(n_features, n_components, rng)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _t_log_density(1.0, W)
+        return StudentT(1.0).log_density(W)
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,13 +296,6 @@ def _normal_columns(n_features: int, n_components: int, rng: np.random.Generator
     return rng.standard_normal((n_components, n_features)).T
 
 
-def _t_columns(df: float, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-    normal_rng, chi2_rng = streams(rng, 2)
-    G = _normal_columns(n_features, n_components, normal_rng)
-    chi2 = np.maximum(chi2_rng.chisquare(df, n_components), np.finfo(np.float64).tiny)  # df near 0 underflows
-    return G * np.sqrt(df / chi2)
-
-
 def _haar_frame(G: Array) -> Array:
     """Return orthonormal columns that span those of G, with positive diagonal of R in G = QR: Haar for Gaussian G."""
     Q, R = np.linalg.qr(G)
@@ -317,10 +316,3 @@ def _squared_norms(W: ArrayLike) -> tuple[Array, int]:
     columns = np.asarray(W, dtype=np.float64)
     squared_norms: Array = np.einsum("ij,ij->j", columns, columns)
     return squared_norms, columns.shape[0]
-
-
-def _t_log_density(df: float, W: ArrayLike) -> Array:
-    """Return log p; the Beta function replaces the quotient of Gamma functions, which is inaccurate for large df."""
-    squared_norms, d = _squared_norms(W)
-    log_constant = float(gammaln(d / 2) - betaln(df / 2, d / 2)) - d / 2 * math.log(df * math.pi)
-    return log_constant - (df + d) / 2 * np.log1p(squared_norms / df)

@@ -150,11 +150,6 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
     return rows
 
 
-def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
-    """Sum the normal equations of the features of all rows, in one pass."""
-    return feature_map.sum_equations(source, executor)
-
-
 def sum_robust_equations(
     source: BlockSource, feature_map: RowFeatures, v: Array, delta: float, executor: Executor
 ) -> NormalEquations:

@@ -16,17 +16,8 @@ import scipy.sparse as sp
 from rflaf.errors import Array
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Directions, draw
-from rflaf.model.features import FeatureMap, compile_map, sum_equations
-from rflaf.model.greedy import (
-    PART,
-    FeaturePool,
-    Selection,
-    WidthPath,
-    feature_pool,
-    nested_errors,
-    select_from,
-    width_grid,
-)
+from rflaf.model.features import FeatureMap, compile_map
+from rflaf.model.greedy import PART, Selection, WidthPath, feature_pool, nested_errors, select_from, width_grid
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, stack
 from rflaf.rows.executors import Executor
@@ -42,7 +33,7 @@ from rflaf.training.solvers.shared_activation import (
     search_dtype,
 )
 
-from .context import Fit
+from .problem import Fit
 from .specification import FitSpec
 
 _BANDWIDTH_ROWS = 2000
@@ -110,7 +101,15 @@ def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
     if spec.memory is not None:  # the least are planned for
         most = LEAST_GREEDY_ROWS + spec.memory // row_bytes
     n_rows = max(LEAST_GREEDY_ROWS, min(n_rows, most))
-    kept = _feature_pool(source.sample(n_rows, fit.rng), features, spec.intercept, fit.executor)
+    sample = source.sample(n_rows, fit.rng)
+    rows = stack(sample[i] for i in range(len(sample)))
+
+    def of_part(components: slice) -> Array:
+        part = features.part(components)
+        return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
+
+    y = rows.y.astype(np.float64)
+    kept = feature_pool(of_part, features.n_components, y, rows.weight, spec.intercept, fit.executor)
     ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
     return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
 
@@ -127,7 +126,7 @@ def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) 
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
-        return sum_equations(part, features, fit.executor)
+        return features.sum_equations(part, fit.executor)
 
     return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), fit.spec.intercept)
 
@@ -182,15 +181,3 @@ def _root_of_covariance(rows: Block) -> Array:
     centred -= share @ centred
     centred *= np.sqrt(share)[:, None]
     return centred if rows.n_rows <= rows.X.shape[1] else np.asarray(np.linalg.qr(centred, mode="r"))
-
-
-def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
-    """Compute the features of a sample of rows."""
-    rows = stack(sample[i] for i in range(len(sample)))
-
-    def of_part(components: slice) -> Array:
-        part = features.part(components)
-        return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
-
-    y = rows.y.astype(np.float64)
-    return feature_pool(of_part, features.n_components, y, rows.weight, intercept, executor)

@@ -14,11 +14,10 @@ from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
 from .algorithm1 import run_algorithm1
-from .context import Fit
+from .final_fit import FitResult
 from .memory import TableSize, plan_fit
-from .problem import in_units, measure_finite, state_problem
+from .problem import Fit, in_units, measure_finite, state_problem
 from .refined import for_few_rows, refine
-from .result import FitResult
 from .specification import FitSpec
 
 _log = logging.getLogger("rflaf")
@@ -31,7 +30,7 @@ def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, ex
     source, spec, executor = _within_memory(source, spec, executor)
     fit = Fit(state_problem(source, spec.loss, spec.intercept, rng, executor), spec, rng, executor)
     if fit.problem.loss.needs_spread:
-        fit = replace(fit, problem=fit.problem.with_loss(_loss_for_spread(fit)))
+        fit = replace(fit, problem=replace(fit.problem, loss=_loss_for_spread(fit)))
     if not spec.refined:
         return run_algorithm1(fit)
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:

@@ -18,21 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import (
-    I64,
-    LANES,
-    address,
-    cell,
-    clip,
-    cubic,
-    jit,
-    load,
-    multiply_add,
-    shifted,
-    splat,
-    split_powers,
-    store,
-)
+from .vectors import I64, LANES, address, cell, clip, cubic, jit, load, multiply_add, shifted, splat, store, to_rows
 
 TILE_COMPONENTS = 4  # components per register tile
 TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
@@ -102,7 +88,7 @@ def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stri
         powers = [load(builder, weight, kind.vector)]
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
-        for lane, row in enumerate(split_powers(builder, powers, kind)):
+        for lane, row in enumerate(to_rows(builder, powers, kind)):
             copy = builder.mul(args[5], ir.Constant(I64, lane % _COPIES))
             place = builder.gep(base, [builder.add(offsets[lane], copy)])
             store(builder, builder.fadd(load(builder, place, kind.quad), row), place)

@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 
 from .curves import add_curves, lane_cubics, lane_offsets
 from .losses import to_slopes
-from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, split_powers, store
+from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, store, to_rows
 
 LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
@@ -114,7 +114,7 @@ def _back(
         store(builder, builder.fadd(load(builder, bias_at, kind.vector), du), bias_at)
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
-        for offset, row in zip(offsets, split_powers(builder, powers, kind), strict=True):
+        for offset, row in zip(offsets, to_rows(builder, powers, kind), strict=True):
             place = builder.gep(base, [offset])
             store(builder, builder.fadd(load(builder, place, kind.quad), row), place)
         return context.get_dummy_value()

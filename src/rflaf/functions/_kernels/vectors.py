@@ -182,7 +182,7 @@ def gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: Lanes) -> 
     return _transpose_lanes(builder, [joined(i, i + 2, skip) for skip in (0, 2) for i in (0, 1)])
 
 
-def split_powers(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
+def to_rows(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
     """Return one row of four per lane from four vectors, one per power of t: the inverse of `gather_cubics`."""
     rows = _transpose_lanes(builder, powers)
     if kind.integer is I32:

@@ -64,12 +64,7 @@ class _Part:
     generator: np.random.Generator
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Outputs of a member on the rows held out, (n_held_out, O), and the strength of its columns, (n_features,)."""
-
-    outputs: Array
-    strength: Array
+_Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +124,15 @@ class Hunt:
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         alone = Members((trainer,), (part.generator,), np.random.default_rng(self.seed))
         train_members(alone, InMemory(rows, kept), kept.size, self.effort)
-        return _Answer(trainer.outputs(rows, held_out), trainer.strength())
+        return trainer.outputs(rows, held_out), trainer.strength()
 
     def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:
         """Judge the mean of the members of a candidate on the rows held out by every split."""
         outputs, strengths = [], []
         for split in range(len(self.splits)):
-            answers = [answer for part, answer in own if part.split == split]
-            outputs.append(np.mean([answer.outputs for answer in answers], axis=0))
-            strengths.append(np.sqrt(np.sum([answer.strength**2 for answer in answers], axis=0)))
+            members, moved = zip(*(answer for part, answer in own if part.split == split), strict=True)
+            outputs.append(np.mean(members, axis=0))
+            strengths.append(np.sqrt(np.sum([strength**2 for strength in moved], axis=0)))
         held_out_outputs = np.concatenate(outputs)
         error = self.mean_loss(shape.loss, held_out_outputs)
         return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))

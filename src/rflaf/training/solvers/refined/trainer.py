@@ -46,11 +46,6 @@ class Shape:
     loss: Loss = field(default_factory=Squared)
     base: tuple[float, ...] = ()
 
-    @property
-    def delta(self) -> float:
-        """Return the residual beyond which a row pulls no harder; infinite for the squared loss."""
-        return self.loss.reach
-
     def objective(self, n_outputs: int) -> Objective:
         """Return the loss in the form the compiled loops take."""
         kernel = self.loss.kernel()
