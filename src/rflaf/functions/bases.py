@@ -107,19 +107,15 @@ class Basis(Protocol):
 
     def values(self, z: ArrayLike) -> Array:
         """Return B_i(z), shape ``z.shape + (n_basis,)``."""
-        ...
 
     def slopes(self, z: ArrayLike) -> Array:
         """Return B_i'(z), shape ``z.shape + (n_basis,)``."""
-        ...
 
     def penalty(self) -> Array:
         """Return P, positive semi-definite (n_basis, n_basis): a' P a measures the roughness of sigma."""
-        ...
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
         """Return cubic pieces; for given activations ``a``, with an error below ``tolerance`` of their sup norm."""
-        ...
 
 
 def second_difference_penalty(n_basis: int) -> Array:

@@ -42,11 +42,9 @@ class Density(Protocol):
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
         """Draw directions as columns, shape (n_features, n_components)."""
-        ...
 
     def log_density(self, W: ArrayLike) -> Array:
         """Return log p of each single column of W (n_features, n_components), shape (n_components,)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,10 +229,7 @@ class Directions:
         return int(self.W.shape[1])
 
     def take(self, indices: ArrayLike, importance: ArrayLike | None = None, n_draws: int | None = None) -> Directions:
-        """Return the columns at ``indices`` (n_taken,), in that order; a Boolean mask works as well.
-
-        ``importance`` (n_taken,) replaces the importance of these columns; ``n_draws`` is n_taken unless given.
-        """
+        """Return columns at ``indices`` or a mask; ``importance`` (n_taken,) and ``n_draws`` replace their own."""
         indices = np.asarray(indices)
         W, offset = self.W[:, indices], self.offset[indices]
         weights = self.importance[indices] if importance is None else np.asarray(importance, dtype=np.float64)
@@ -243,8 +238,7 @@ class Directions:
     def fold(self, center: ArrayLike, scale: ArrayLike) -> Directions:
         """Return directions for raw inputs: z = w . ((x - center) / scale) + offset becomes z = w' . x + offset'.
 
-        W' = W / scale[:, None] and offset' = offset - center @ W', with ``center`` and ``scale`` (n_features,).
-        A column of scale zero is constant and gets weight zero.
+        W' = W / scale[:, None], zero where the scale is zero, and offset' = offset - center @ W'.
         """
         center, scale = (np.asarray(values, dtype=np.float64) for values in (center, scale))
         _check_vector("center", center, self.n_features)

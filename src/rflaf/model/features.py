@@ -198,10 +198,7 @@ def far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | N
 
 
 def centre_of(W: Array, target: Array) -> Array:
-    """Return c (n_features,) with W' c nearest to ``target``, columns in units of their directions.
-
-    ``W`` (n_features, n_components) has no row of zeros.
-    """
+    """Return c (n_features,) with W' c nearest to ``target``, columns in units of directions; W has no row of zeros."""
     largest = np.abs(W).max(axis=1)[:, None]
     length = largest * np.sqrt(np.sum((W / largest) ** 2, axis=1, keepdims=True))
     found = np.linalg.lstsq((W / length).T, target, rcond=_WEAK)[0]

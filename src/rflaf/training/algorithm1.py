@@ -92,10 +92,7 @@ def _keep_by_leverage(fit: Fit, pool: Directions) -> _Kept:
 
 
 def _keep_greedily(fit: Fit, pool: Directions) -> _Kept:
-    """Instead of lines 3 to 5: keep the components that lower the error most, one after the other.
-
-    If each is to have its own activation, each is judged by one drawn for it.
-    """
+    """Instead of lines 3 to 5: keep, one by one, the components that lower the error most."""
     approximate = None if fit.spec.per_component else learn_activation(fit, pool)
     a = draw_activations(pool, fit.spec.basis, fit.rng) if approximate is None else approximate.a[None]
     selection = select_pool(fit, pool, a)

@@ -191,10 +191,7 @@ def _minimise(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A ridge with the mean squared error per output (n_outputs,) on rows held out, or the fit's degrees of freedom.
-
-    Which of the two is known depends on how the ridge was chosen.
-    """
+    """A ridge, with the squared error per output (n_outputs,) on rows held out or the degrees of freedom."""
 
     ridge: float
     error: Array | None = None

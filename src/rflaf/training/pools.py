@@ -52,10 +52,7 @@ def draw_pool(fit: Fit) -> tuple[float, Directions]:
 
 
 def learn_activation(fit: Fit, directions: Directions, start: SharedActivation | None = None) -> SharedActivation:
-    """Learn one activation for all components.
-
-    Under another loss the squared loss of a first step only starts the search.
-    """
+    """Learn one shared activation; under another loss the squared loss of a first step starts the search."""
     problem, spec = fit.problem, fit.spec
     task = ActivationTask(problem.proxy, directions, spec.basis, spec.intercept, spec.search, fit.rng, fit.executor)
     if fit.closed_form:
@@ -89,10 +86,7 @@ def score_pool(fit: Fit, pool: Directions, activation: SharedActivation) -> Leve
 
 
 def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
-    """Instead of lines 3 to 5: select greedily by the features of a sample of rows, at least one component.
-
-    The features are those under the activations ``a`` (1 or n_components, n_basis).
-    """
+    """Instead of lines 3 to 5: select greedily by features under activations ``a`` (1 or n_components, n_basis)."""
     source, spec = fit.problem.proxy, fit.spec
     features = compile_pool(pool, a, spec, source)
     n_rows = int(np.clip(_GREEDY_ROWS_PER_COMPONENT * spec.most_components, *GREEDY_ROWS))
@@ -115,10 +109,7 @@ def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
 
 
 def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) -> WidthPath:
-    """Return the error of the first components of a pool at every width of a grid, on rows held out of a sample.
-
-    A plain draw is nested, so its first k directions are the draw of width k.
-    """
+    """Return the held-out error of the first k components of a pool, the nested draw of width k, for k on a grid."""
     sample = fit.problem.proxy.sample(_WIDTH_ROWS, fit.rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
@@ -171,10 +162,7 @@ def _spreads(sample: BlockSource, directions: Directions, executor: Executor) ->
 
 
 def _root_of_covariance(rows: Block) -> Array:
-    """Return R with R'R the covariance of the columns of dense rows: w . x has the standard deviation |R w|.
-
-    It has no more rows than columns, so that many w cost little.
-    """
+    """Return R with R'R the covariance of dense rows, at most square: w . x has the standard deviation |R w|."""
     w = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
     share = w / (w.sum() or 1.0)
     centred = rows.X - share @ rows.X

@@ -91,8 +91,7 @@ def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
 def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes: Any) -> Any:
     """Sum loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
 
-    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory once, not
-    twice as by two products, and the interpreter lock is free.
+    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory only once.
     """
     n_features, n_rows = z.shape
     f = np.empty(_CHUNK, z.dtype)

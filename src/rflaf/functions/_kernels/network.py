@@ -160,10 +160,7 @@ def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
 
 @jit
 def _respond_all(index: Any, network: Any, work: Any) -> None:
-    """Compute values and slopes of every component, ``work.z`` and ``work.slope``, and the outputs V z.
-
-    A block of components visits all rows, so that its tables stay in the first-level cache.
-    """
+    """Compute ``work.z``, ``work.slope`` and V z; a block of components visits all rows, for the cache."""
     width, n_rows = network.bias.size, index.size
     n_cells = network.table.shape[1] // 4
     stride = 0 if network.table.shape[0] == 1 else 4 * n_cells
@@ -194,10 +191,7 @@ def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
 
 @jit
 def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
-    """Compute the ``gradient`` of 1/m sum w loss(f, y) over the rows ``index``; return their summed loss.
-
-    ``H`` and ``table`` accumulate; the others are overwritten.
-    """
+    """Compute the ``gradient`` of 1/m sum w loss over ``index`` (H and table accumulate); return the summed loss."""
     n_rows = index.size
     _inputs(rows, index, network, work)
     _respond_all(index, network, work)

@@ -143,10 +143,7 @@ def _extract_offsets(builder: Any, offset: Any, kind: Lanes) -> list[Any]:
 
 
 def _interleave(builder: Any, left: Any, right: Any, chunk: int, half: int) -> Any:
-    """Interleave chunks of ``left`` and ``right`` within every 128 bits, from their low (0) or high (1) halves.
-
-    Shuffles within 128-bit lanes are cheap on every processor.
-    """
+    """Interleave chunks within every 128 bits (cheap on every processor), from low (0) or high (1) halves."""
     count = left.type.count
     group = 4 if isinstance(left.type.element, ir.FloatType) else 2
     order = []

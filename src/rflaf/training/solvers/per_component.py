@@ -64,10 +64,7 @@ class ExpandedMap(RowFeatures):
         return out
 
     def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
-        """Sum the normal equations of all rows in one pass: by pairs of components where functions are local.
-
-        Then a row has few nonzero functions, and only products of these are summed.
-        """
+        """Sum the normal equations in one pass: by pairs of components where few functions are nonzero."""
         local = self.pieces.local()
         if local is None:
             return RowFeatures.sum_equations(self, source, executor)
@@ -131,10 +128,7 @@ class PairSums:
 
 @dataclass(frozen=True, slots=True)
 class ComponentActivations:
-    """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs).
-
-    ``equations`` are those of one feature per component, the last layer.
-    """
+    """Activations ``a`` (n_components, n_basis), ``v`` (n_components, n_outputs), and equations of the last layer."""
 
     a: Array
     v: Array
@@ -166,10 +160,7 @@ def smoothing_coordinates(basis: Basis) -> Array:
 def solve_per_component(
     equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool
 ) -> ComponentActivations:
-    """Return activations and output weights from the solution of the expanded equations (importance included).
-
-    Each component has one unit activation, its size in the output weights; several outputs are solved again.
-    """
+    """Return unit activations and output weights from the expanded solution; several outputs are solved again."""
     theta = convex.v.reshape(-1, T.shape[0], equations.n_outputs)
     shapes = leading_shapes(theta)
     combined = combine(equations, shapes)

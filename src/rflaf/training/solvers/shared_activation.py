@@ -81,10 +81,7 @@ class SharedActivation:
 
 @dataclass(frozen=True, slots=True)
 class ActivationTask:
-    """Rows, directions and basis to learn an activation for, and how.
-
-    Projections are kept in ``dtype``, that of the rows if None.
-    """
+    """Rows, directions and basis to learn an activation for; projections are kept in ``dtype``, or the rows'."""
 
     source: BlockSource
     directions: Directions

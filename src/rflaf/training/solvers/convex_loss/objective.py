@@ -180,10 +180,7 @@ class PastRows:
 
 @dataclass(frozen=True)
 class Risk:
-    """The regularised risk, with the mean products of its features to whiten by.
-
-    ``past`` adds the quadratic of rows seen before.
-    """
+    """The regularised risk, with mean products of features to whiten by; ``past`` is the quadratic of earlier rows."""
 
     rows: FeatureRows
     loss: Loss
@@ -320,11 +317,7 @@ class Risk:
 
 
 def on_row_space(risk: Risk) -> tuple[Risk, Array] | None:
-    """Return the problem in fewer unknowns and Q (n_components, rank) with V = Q V', or None if not smaller.
-
-    A ridge keeps V in the span of the rows' features, so with fewer rows than features the coordinates
-    in that span suffice.
-    """
+    """Return the problem in the span of fewer rows than features and Q (n_components, rank), V = Q V'; or None."""
     rows = risk.rows
     if not isinstance(rows, KeptRows) or 2 * risk.system.n_rows > risk.system.G.shape[0]:
         return None
