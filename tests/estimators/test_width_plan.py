@@ -19,9 +19,8 @@ from rflaf.functions.losses import Huber, Poisson, Squared
 from rflaf.model.greedy import WidthPath
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training.context import Fit
 from rflaf.training.pools import draw_pool, enough_components
-from rflaf.training.problem import state_problem
+from rflaf.training.problem import Fit, state_problem
 from rflaf.training.solvers.shared_activation import SharedActivation
 from rflaf.training.specification import FitSpec
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_features import activate_reference
 from scipy.interpolate import BSpline
 
 from rflaf.errors import InvalidParameterError
@@ -20,7 +21,6 @@ from rflaf.functions.bases import (
     make_basis,
     second_difference_penalty,
 )
-from rflaf.model.reference_features import activate_reference
 
 EPS = np.finfo(float).eps
 REACH = 7  # widths beyond the interval at which the pieces of a Gaussian end

@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_features import activate_reference
 
 import rflaf.model.random_feature_model
 from rflaf.functions._kernels import curves as _curve_kernels
@@ -24,7 +25,6 @@ from rflaf.functions.densities import Directions
 from rflaf.model.curved_features import CurvedMap, compile_curved_map, pack_curved
 from rflaf.model.features import compile_map
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
-from rflaf.model.reference_features import activate_reference
 from rflaf.rows.blocks import Block, Scratch
 from rflaf.rows.executors import SingleThreadedBLAS
 

@@ -18,6 +18,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.caching import NullCache
+from reference_features import (
+    activate_reference,
+    contract_reference,
+    expand_reference,
+    predict_reference,
+    scatter_reference,
+)
 
 import rflaf
 from rflaf.functions._kernels import curves as _curve_kernels
@@ -26,13 +33,6 @@ from rflaf.functions._kernels import vectors as _vectors
 from rflaf.functions.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.functions.densities import Directions
 from rflaf.model.features import FeatureMap, compile_map, pack
-from rflaf.model.reference_features import (
-    activate_reference,
-    contract_reference,
-    expand_reference,
-    predict_reference,
-    scatter_reference,
-)
 from rflaf.rows.blocks import Block, Scratch
 
 KERNELS = (

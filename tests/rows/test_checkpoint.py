@@ -15,7 +15,6 @@ from settings import limited
 from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import CheckpointWarning, InvalidParameterError
 from rflaf.functions.losses import Squared
-from rflaf.model.features import sum_equations
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.ridge import Remedy
 from rflaf.rows import checkpoint
@@ -369,6 +368,6 @@ def test_sums_of_a_pass_are_recorded_whole(tmp_path):
     )
     source = ArraySource(X, Y[:, None], None, 100)
     with ThreadExecutor(1) as threads:
-        sums = [sum_equations(source, features, Recorded(threads, Journal(tmp_path / "file"))) for _ in range(2)]
+        sums = [features.sum_equations(source, Recorded(threads, Journal(tmp_path / "file"))) for _ in range(2)]
     np.testing.assert_array_equal(sums[0].moments, sums[1].moments)
     assert (sums[0].n_rows, sums[0].precision) == (sums[1].n_rows, sums[1].precision)

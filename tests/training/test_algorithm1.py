@@ -19,7 +19,7 @@ from rflaf.rows.blocks import ArraySource, array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.rows.folds import folds_of
 from rflaf.training import final_fit
-from rflaf.training.result import FitResult
+from rflaf.training.final_fit import FitResult
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import LEAST_REFINED_ROWS, train_model

@@ -133,8 +133,8 @@ def risk_of(
     Z, y, loss, weight=None, intercept=True, block_rows=50, memory=None, executor=EXECUTOR, dtype=np.float64
 ) -> Risk:
     features = Columns(Z.shape[1], dtype)
-    source = source_of(Z, y, weight, block_rows)
-    return Risk.of_rows(source, features, np.ones(Z.shape[1]), loss, intercept, executor, memory)
+    made = MadeRows(source_of(Z, y, weight, block_rows), features, np.ones(Z.shape[1]))
+    return Risk.of_rows(made, loss, intercept, executor, memory)
 
 
 def base_of(loss, y, weight=None) -> np.ndarray:
@@ -222,8 +222,9 @@ def test_importance_multiplies_the_features():
     Z, importance = some_features(), np.array([0.5, 2.0, 1.0, 0.0, 3.0])
     y = some_targets(Logistic(), Z)
     for memory in (None, 1):
-        args = Columns(5), importance, Logistic(), True, EXECUTOR, memory
-        scaled = minimise_risk(Risk.of_rows(source_of(Z, y), *args), RIDGE, base_of(Logistic(), y), 1e-8, 100)
+        made = MadeRows(source_of(Z, y), Columns(5), importance)
+        risk = Risk.of_rows(made, Logistic(), True, EXECUTOR, memory)
+        scaled = minimise_risk(risk, RIDGE, base_of(Logistic(), y), 1e-8, 100)
         assert_same_solution(scaled, solve(Z * importance, y, Logistic()), 1e-9)
 
 

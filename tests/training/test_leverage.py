@@ -18,7 +18,6 @@ from rflaf.training.solvers.leverage import (
     Leverage,
     leverage_scores,
     resample,
-    resample_and_mark,
     sampled_leverage_scores,
     scores_from_equations,
 )
@@ -216,7 +215,7 @@ def pool_and_scores(pool_size: int = 12, seed: int = 0) -> tuple[Directions, Lev
 @given(st.integers(1, 40), st.integers(1, 60), seeds)
 def test_resampled_weights_are_one_over_the_root_of_s_q(pool_size, n_components, seed):
     pool, leverage = pool_and_scores(pool_size, seed)
-    kept = resample(pool, leverage, n_components, np.random.default_rng(seed))
+    kept = resample(pool, leverage, n_components, np.random.default_rng(seed))[0]
     q = leverage.probabilities
     origin = np.array([np.flatnonzero(np.all(column[:, None] == pool.W, axis=0))[0] for column in kept.W.T])
     copies = kept.importance**2 * pool_size * q[origin]
@@ -228,7 +227,7 @@ def test_resampled_weights_are_one_over_the_root_of_s_q(pool_size, n_components,
 
 def test_the_directions_drawn_are_marked_among_the_scores():
     pool, leverage = pool_and_scores()
-    kept, marked = resample_and_mark(pool, leverage, 8, np.random.default_rng(3))
+    kept, marked = resample(pool, leverage, 8, np.random.default_rng(3))
     np.testing.assert_array_equal(kept.W, pool.W[:, marked.kept])
     np.testing.assert_array_equal(marked.scores, leverage.scores)
 
@@ -237,13 +236,13 @@ def test_squared_importance_has_mean_one_under_q():
     pool, leverage = pool_and_scores()
     q = leverage.probabilities
     assert np.sum(q * 1 / (q.size * q)) == pytest.approx(1, rel=1e-14)
-    kept = resample(pool, leverage, 200_000, np.random.default_rng(1))
+    kept = resample(pool, leverage, 200_000, np.random.default_rng(1))[0]
     assert np.sum(kept.importance**2) / kept.n_draws == pytest.approx(1, rel=0.01)
 
 
 def test_a_direction_is_drawn_as_often_as_its_score_says():
     pool, leverage = pool_and_scores()
-    kept = resample(pool, leverage, 100_000, np.random.default_rng(1))
+    kept = resample(pool, leverage, 100_000, np.random.default_rng(1))[0]
     q = leverage.probabilities
     copies = kept.importance**2 * q.size * q
     np.testing.assert_allclose(copies / kept.n_draws, q, atol=5 * np.sqrt(0.25 / 100_000))
@@ -251,14 +250,14 @@ def test_a_direction_is_drawn_as_often_as_its_score_says():
 
 def test_even_scores_are_plain_sampling():
     pool, _ = pool_and_scores()
-    kept = resample(pool, Leverage(np.full(12, 3.0), 0.1), 5, np.random.default_rng(0))
+    kept = resample(pool, Leverage(np.full(12, 3.0), 0.1), 5, np.random.default_rng(0))[0]
     np.testing.assert_allclose(kept.importance**2, np.round(kept.importance**2), rtol=1e-12)
 
 
 def test_the_importance_a_pool_already_has_is_kept():
     pool, leverage = pool_and_scores()
     doubled = pool.take(np.arange(12), importance=np.full(12, 2.0))
-    one, other = (resample(p, leverage, 20, np.random.default_rng(0)) for p in (pool, doubled))
+    one, other = (resample(p, leverage, 20, np.random.default_rng(0))[0] for p in (pool, doubled))
     np.testing.assert_allclose(other.importance, 2 * one.importance, rtol=1e-15)
 
 
@@ -266,7 +265,7 @@ def test_a_direction_without_leverage_is_never_drawn():
     pool, _ = pool_and_scores()
     scores = np.ones(12)
     scores[[0, 5]] = 0
-    kept = resample(pool, Leverage(scores, 0.1), 5000, np.random.default_rng(0))
+    kept = resample(pool, Leverage(scores, 0.1), 5000, np.random.default_rng(0))[0]
     assert kept.n_components == 10
     assert np.all(np.isfinite(kept.importance))
     assert not np.any(np.all(pool.W[:, [5]] == kept.W, axis=0))
@@ -274,7 +273,7 @@ def test_a_direction_without_leverage_is_never_drawn():
 
 def test_a_pool_without_any_leverage_can_be_drawn_from():
     pool, _ = pool_and_scores()
-    kept = resample(pool, Leverage(np.zeros(12), 0.1), 5, np.random.default_rng(0))
+    kept = resample(pool, Leverage(np.zeros(12), 0.1), 5, np.random.default_rng(0))[0]
     assert kept.n_draws == 5
     assert np.all(np.isfinite(kept.importance))
 
@@ -296,6 +295,6 @@ def test_duplicates_merged_equal_duplicates_kept(alpha, intercept):
 
     drawn = np.random.default_rng(5).choice(12, size=n_draws, p=q)
     kept = pool.take(drawn, importance=np.sqrt(1 / (12 * q[drawn])))
-    merged = resample(pool, leverage, n_draws, np.random.default_rng(5))
+    merged = resample(pool, leverage, n_draws, np.random.default_rng(5))[0]
     assert merged.n_components < kept.n_components == merged.n_draws
     np.testing.assert_allclose(fitted_values(merged), fitted_values(kept), atol=1e-9)

@@ -21,15 +21,20 @@ from sklearn.metrics import log_loss
 
 from rflaf import BSplineBasis, InvalidParameterError, LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import StopReason
-from rflaf.functions.losses import Logistic, Softmax, Squared
+from rflaf.functions.losses import Logistic, Softmax, Squared, same_units
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training.online import Seen, learn_more, remember
+from rflaf.training.online import Seen, Terms, learn_more, remember
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 EXECUTOR = ThreadExecutor(1)
 quick = hypothesis_settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def terms(loss, ridge, intercept):
+    """The terms of updates in the units of the targets."""
+    return Terms(loss, ridge, same_units(1), 0.0, intercept)
 
 
 # Sums of rows under the squared loss
@@ -80,9 +85,9 @@ def in_chunks(model, table, cuts, ridge, intercept, weighted, n_outputs, dtype=n
     for part in parts:
         source = array_source(X[part], targets[part], None if weight is None else weight[part])
         if seen is None:
-            seen = remember(model, source, Squared(), ridge, intercept, EXECUTOR)
+            seen = remember(model, source, terms(Squared(), ridge, intercept), EXECUTOR)
         else:
-            model, seen, reason = learn_more(model, seen, source, Squared(), ridge, intercept, EXECUTOR)
+            model, seen, reason = learn_more(model, seen, source, terms(Squared(), ridge, intercept), EXECUTOR)
     return model, seen, reason
 
 
@@ -149,8 +154,8 @@ def test_sparse_chunks_are_those_of_dense_rows(table, untaught):
     answers = []
     for convert in (np.asarray, sp.csr_array):
         first, second = (array_source(convert(X[part]), targets[part, :1]) for part in (slice(40), slice(40, 90)))
-        seen = remember(model, first, Squared(), 1e-3, True, EXECUTOR)
-        answers.append(learn_more(model, seen, second, Squared(), 1e-3, True, EXECUTOR)[0].v)
+        seen = remember(model, first, terms(Squared(), 1e-3, True), EXECUTOR)
+        answers.append(learn_more(model, seen, second, terms(Squared(), 1e-3, True), EXECUTOR)[0].v)
     assert_allclose(answers[1], answers[0], rtol=0, atol=1e-9)
 
 
@@ -181,8 +186,8 @@ def test_a_model_that_learned_more_has_no_sums_of_a_closed_form(table):
     X, targets, _ = table
     model = RFLAFRegressor(6, alpha=1e-2, basis=BSplineBasis(6), random_state=0, **PAPER).fit(X, targets).model_
     source = array_source(X, targets)
-    seen = remember(model, source, Squared(), 6e-2, True, EXECUTOR)
-    learned, _, _ = learn_more(model, seen, source, Squared(), 6e-2, True, EXECUTOR)
+    seen = remember(model, source, terms(Squared(), 6e-2, True), EXECUTOR)
+    learned, _, _ = learn_more(model, seen, source, terms(Squared(), 6e-2, True), EXECUTOR)
     assert learned.last_layer is None
     assert_array_equal(learned.directions.W, model.directions.W)
     assert_array_equal(learned.activation.coefficients, model.activation.coefficients)
@@ -194,8 +199,8 @@ def test_the_same_rows_again_change_nothing(loss, table):
     y = (targets[:, :1] > 0).astype(float)
     fitted = RFLAFRegressor(6, loss=loss, alpha=1e-3, basis=BSplineBasis(6), random_state=0, **PAPER).fit(X, y)
     source = array_source(X, y)
-    seen = remember(fitted.model_, source, loss, 6e-3, True, EXECUTOR)
-    again, _, _ = learn_more(fitted.model_, seen, source, loss, 6e-3, True, EXECUTOR)
+    seen = remember(fitted.model_, source, terms(loss, 6e-3, True), EXECUTOR)
+    again, _, _ = learn_more(fitted.model_, seen, source, terms(loss, 6e-3, True), EXECUTOR)
     assert_allclose(again.v, fitted.model_.v, rtol=0, atol=1e-6 * np.abs(again.v).max())
     assert_allclose(again.intercept, fitted.model_.intercept, rtol=0, atol=1e-5)
 
@@ -209,8 +214,8 @@ def test_rows_like_those_that_are_gone_stand_for_as_many(loss, n_outputs, table)
         features_of(table, 1), v=rng.standard_normal((6, n_outputs)), intercept=rng.standard_normal(n_outputs)
     )
     twice = array_source(np.tile(X, (2, 1)), np.tile(y, (2, 1)))
-    expected = remember(model, twice, loss, 0.1, True, EXECUTOR)
-    alike = remember(model, array_source(X, y), loss, 0.1, True, EXECUTOR, weight=180.0)
+    expected = remember(model, twice, terms(loss, 0.1, True), EXECUTOR)
+    alike = remember(model, array_source(X, y), terms(loss, 0.1, True), EXECUTOR, weight=180.0)
     assert_allclose(alike.past.A, expected.past.A, rtol=1e-10, atol=1e-10)
     assert_allclose(alike.past.slope, expected.past.slope, rtol=1e-10, atol=1e-10)
     assert_array_equal(alike.past.centre, expected.past.centre)

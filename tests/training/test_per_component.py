@@ -18,7 +18,7 @@ from rflaf import GreedySelection, LeverageSampling, RandomActivationFeatures, R
 from rflaf.errors import StopReason
 from rflaf.functions.bases import Basis, BSplineBasis, RBFBasis
 from rflaf.functions.densities import Directions, Gaussian, draw
-from rflaf.model.features import RowFeatures, sum_equations
+from rflaf.model.features import RowFeatures
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.solvers.per_component import expand, smoothing_coordinates
@@ -465,7 +465,7 @@ def test_sums_by_pairs_are_those_of_the_expanded_features(basis, dtype, weighted
     features, source = expanded(6, basis, dtype), ArraySource(X, y, weight, block_rows=64)
     assert features.pieces.local() is not None
     with ThreadExecutor(2) as executor:
-        found = sum_equations(source, features, executor)
+        found = features.sum_equations(source, executor)
         expected = RowFeatures.sum_equations(features, source, executor)
     atol = 200 * np.finfo(dtype).eps * np.diagonal(expected.moments).max()
     np.testing.assert_allclose(found.moments, expected.moments, atol=atol)
@@ -483,7 +483,7 @@ def test_any_partition_of_the_rows_gives_the_same_sums_by_pairs(n_components, n_
     X, y = rng.standard_normal((n_rows + 1, 3)), rng.standard_normal((n_rows + 1, 1))
     features = expanded(n_components, BSplineBasis(n_basis), seed=seed)
     with ThreadExecutor(1) as executor:
-        whole, cut = (sum_equations(ArraySource(X, y, None, rows), features, executor) for rows in (64, block_rows))
+        whole, cut = (features.sum_equations(ArraySource(X, y, None, rows), executor) for rows in (64, block_rows))
     np.testing.assert_allclose(cut.moments, whole.moments, rtol=1e-9, atol=1e-9)
 
 
@@ -491,7 +491,7 @@ def test_rows_beyond_the_grid_or_without_a_value_are_summed_in_its_end_cells():
     features = expanded(2, BSplineBasis(5))
     X = np.array([[1e30, 0, 0], [-1e30, 0, 0], [np.nan, 0, 0]])
     with ThreadExecutor(1) as executor, np.errstate(invalid="ignore"):
-        total = sum_equations(ArraySource(X, np.zeros((3, 1))), features, executor)
+        total = features.sum_equations(ArraySource(X, np.zeros((3, 1))), executor)
     ones = np.linalg.solve(features.T, np.ones(5))  # B-splines sum to one
     square = np.kron(np.eye(2), ones[:, None]).T @ total.moments[:10, :10] @ np.kron(np.eye(2), ones[:, None])
     np.testing.assert_allclose(square, 3, rtol=1e-12)

@@ -14,7 +14,7 @@ from settings import limited
 
 from rflaf import RFLAFRegressor
 from rflaf.functions.densities import Gaussian, draw
-from rflaf.model.features import RowFeatures, sum_equations, sum_robust_equations
+from rflaf.model.features import RowFeatures, sum_robust_equations
 from rflaf.model.greedy import FeaturePool, Selection, feature_pool, gram_pool, select_from, select_greedily
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import ArraySource
@@ -179,7 +179,7 @@ def small_table(n_rows: int = 400, n_outputs: int = 1, seed: int = 0):
 
 
 def by_gram_matrix(sample, features, intercept, executor):
-    return gram_pool(sum_equations(sample, features, executor), intercept)
+    return gram_pool(features.sum_equations(sample, executor), intercept)
 
 
 def either_way(monkeypatch, fit):
@@ -319,7 +319,7 @@ def test_without_a_bound_robust_sums_are_the_plain_ones_bit_for_bit(n_outputs, w
     y[3] = X[3] @ np.ones((4, n_outputs), dtype)  # a row that is fitted exactly
     source = ArraySource(X, y, None if weight is None else weight.astype(dtype), 16)
     with ThreadExecutor(1) as executor:
-        plain = sum_equations(source, Columns(4, dtype), executor)
+        plain = Columns(4, dtype).sum_equations(source, executor)
         robust = sum_robust_equations(source, Columns(4, dtype), np.ones((4, n_outputs)), np.inf, executor)
     np.testing.assert_array_equal(robust.moments, plain.moments)
     assert (robust.n_rows, robust.whole_weights, robust.precision) == (

@@ -14,6 +14,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reference_features import activate_reference
 
 from rflaf import RFLAFRegressor
 from rflaf.functions._kernels import refined as kernels
@@ -24,7 +25,6 @@ from rflaf.functions.curves import no_knots
 from rflaf.functions.densities import Gaussian
 from rflaf.functions.losses import Huber, Squared
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
-from rflaf.model.reference_features import activate_reference
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import SingleThreadedBLAS
 from rflaf.training.solvers.refined.encoded_rows import Encoding, InMemory, RowsInMemory, Streamed, encode, read

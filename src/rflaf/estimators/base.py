@@ -27,9 +27,9 @@ from rflaf.rows.checkpoint import resumed
 from rflaf.rows.executors import resolve_n_jobs
 from rflaf.rows.inputs import executor_for
 from rflaf.rows.progress import Begin, watched
+from rflaf.training.final_fit import FitResult
 from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
-from rflaf.training.result import FitResult
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model

@@ -22,7 +22,7 @@ from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, arr
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
-from rflaf.training.result import FitResult
+from rflaf.training.final_fit import FitResult
 
 from . import parameters
 from .base import RandomFeatureEstimator

@@ -23,17 +23,16 @@ from rflaf.errors import Array, AssumptionWarning, InvalidParameterError, StopRe
 from rflaf.functions.bases import fit_function
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
-from rflaf.model.features import FeatureMap, sum_equations
+from rflaf.model.features import FeatureMap
 from rflaf.model.greedy import Selection, WidthPath
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import MOST_ROWS, BlockSource, array_source
 from rflaf.rows.executors import Executor, ThreadExecutor, resolve_n_jobs
 from rflaf.theory import Case, check_delta, lambda_for, leverage_width, plain_width
 from rflaf.theory.spectrum import Decay, KernelSpectrum, spectrum_of_rows
-from rflaf.training.context import Fit
 from rflaf.training.memory import TableSize, fit_stages
 from rflaf.training.pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
-from rflaf.training.problem import Problem, state_problem
+from rflaf.training.problem import Fit, Problem, state_problem
 from rflaf.training.solvers.leverage import scores_from_equations
 from rflaf.training.solvers.shared_activation import STARTS, SharedActivation
 from rflaf.training.specification import FitSpec
@@ -241,7 +240,7 @@ class ApproximateKernel:
 
     @cached_property
     def equations(self) -> NormalEquations:
-        return sum_equations(self.sample, self.features, self.executor)
+        return self.features.sum_equations(self.sample, self.executor)
 
     @property
     def mean_square(self) -> float:
@@ -275,7 +274,7 @@ class ApproximateKernel:
         """Time to sum the equations of all rows and to solve them, from that of the sample."""
         features = compile_pool(self.pool.take(np.arange(width)), self.activation.a[None], self.spec, self.sample)
         started = perf_counter()
-        equations = sum_equations(self.sample, features, self.executor)
+        equations = features.sum_equations(self.sample, self.executor)
         summed = perf_counter()
         equations.system(True).spectrum.best_ridge()
         times = self.problem.source.n_samples / self.sample.n_samples

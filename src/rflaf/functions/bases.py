@@ -107,19 +107,15 @@ class Basis(Protocol):
 
     def values(self, z: ArrayLike) -> Array:
         """Return B_i(z), shape ``z.shape + (n_basis,)``."""
-        ...
 
     def slopes(self, z: ArrayLike) -> Array:
         """Return B_i'(z), shape ``z.shape + (n_basis,)``."""
-        ...
 
     def penalty(self) -> Array:
         """Return P, positive semi-definite (n_basis, n_basis): a' P a measures the roughness of sigma."""
-        ...
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
         """Return cubic pieces; for given activations ``a``, with an error below ``tolerance`` of their sup norm."""
-        ...
 
 
 def second_difference_penalty(n_basis: int) -> Array:
@@ -155,20 +151,23 @@ class BSplineBasis:
     def __post_init__(self) -> None:
         if self.degree not in _BSPLINE_PIECES:
             raise InvalidParameterError("the degree of a B-spline must be 1, 2 or 3", self.degree, "Use degree=3.")
-        _check_interval(self.interval)
-        _check_n_basis(self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
+        _check(self.interval, self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
 
     @property
     def step(self) -> float:
         return (self.interval[1] - self.interval[0]) / (self.n_basis - self.degree)
 
     def values(self, z: ArrayLike) -> Array:
-        return _evaluate(self.pieces(), z)
+        pieces = self.pieces()
+        k, t = _locate(pieces, z)
+        return np.einsum("...ip,...p->...i", pieces.coefficients[k], t[..., None] ** np.arange(4))
 
     def slopes(self, z: ArrayLike) -> Array:
-        z = np.asarray(z, dtype=float)
-        inside = (z > self.interval[0]) & (z < self.interval[1])
-        return _evaluate_slopes(self.pieces(), z) * inside[..., None]
+        z, pieces = np.asarray(z, dtype=float), self.pieces()
+        k, t = _locate(pieces, z)
+        powers = np.arange(1, 4) * t[..., None] ** np.arange(3)
+        slopes = np.einsum("...ip,...p->...i", pieces.coefficients[k][..., 1:], powers) / pieces.step
+        return slopes * ((z > self.interval[0]) & (z < self.interval[1]))[..., None]
 
     def penalty(self) -> Array:
         return second_difference_penalty(self.n_basis)
@@ -203,8 +202,7 @@ class RBFBasis:
     width: float | None = None
 
     def __post_init__(self) -> None:
-        _check_interval(self.interval)
-        _check_n_basis(self.n_basis, 2, "a grid of Gaussians")
+        _check(self.interval, self.n_basis, 2, "a grid of Gaussians")
         length = self.interval[1] - self.interval[0]
         if self.width is not None and not (length / 1000 <= self.width < np.inf):
             raise InvalidParameterError(
@@ -267,15 +265,12 @@ def fit_function(basis: Basis, function: Callable[[Array], Array]) -> Array:
     return np.linalg.lstsq(basis.values(grid), function(grid), rcond=1e-8)[0]
 
 
-def _check_interval(interval: tuple[float, float]) -> None:
+def _check(interval: tuple[float, float], n_basis: int, minimum: int, what: str) -> None:
     low, high = interval
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise InvalidParameterError(
             "interval must be (low, high) with low < high, both finite", interval, "The default is (-3.0, 3.0)."
         )
-
-
-def _check_n_basis(n_basis: int, minimum: int, what: str) -> None:
     if not isinstance(n_basis, int | np.integer) or n_basis < minimum:
         raise InvalidParameterError(
             f"n_basis must be a whole number, at least {minimum} for {what}", n_basis, "The default is 16."
@@ -286,17 +281,6 @@ def _locate(pieces: Pieces, z: ArrayLike) -> tuple[Array, Array]:
     u = np.clip(pieces.cell_coordinate(z), -0.5, pieces.n_cells - 0.5)
     k = np.minimum(np.floor(u + 0.5), pieces.n_cells - 1).astype(np.intp)
     return k, u - k
-
-
-def _evaluate(pieces: Pieces, z: ArrayLike) -> Array:
-    k, t = _locate(pieces, z)
-    return np.einsum("...ip,...p->...i", pieces.coefficients[k], t[..., None] ** np.arange(4))
-
-
-def _evaluate_slopes(pieces: Pieces, z: ArrayLike) -> Array:
-    k, t = _locate(pieces, z)
-    powers = np.arange(1, 4) * t[..., None] ** np.arange(3)
-    return np.einsum("...ip,...p->...i", pieces.coefficients[k][..., 1:], powers) / pieces.step
 
 
 def _hermite(values: Array, slopes: Array, nodes: Array) -> Array:

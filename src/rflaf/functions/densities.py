@@ -42,11 +42,9 @@ class Density(Protocol):
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
         """Draw directions as columns, shape (n_features, n_components)."""
-        ...
 
     def log_density(self, W: ArrayLike) -> Array:
         """Return log p of each single column of W (n_features, n_components), shape (n_components,)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,8 @@ class Gaussian:
         return _normal_columns(n_features, n_components, rng)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
+        squared_norms, d = _squared_norms(W)
+        return -0.5 * (squared_norms + d * math.log(2 * math.pi))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +87,16 @@ class StudentT:
             )
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        return _t_columns(self.df, n_features, n_components, rng)
+        normal_rng, chi2_rng = streams(rng, 2)
+        G = _normal_columns(n_features, n_components, normal_rng)
+        chi2 = np.maximum(chi2_rng.chisquare(self.df, n_components), np.finfo(np.float64).tiny)  # df near 0 underflows
+        return G * np.sqrt(self.df / chi2)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _t_log_density(self.df, W)
+        squared_norms, d = _squared_norms(W)
+        # The Beta function replaces the quotient of Gamma functions, which is inaccurate for large df.
+        log_constant = float(gammaln(d / 2) - betaln(self.df / 2, d / 2)) - d / 2 * math.log(self.df * math.pi)
+        return log_constant - (self.df + d) / 2 * np.log1p(squared_norms / self.df)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +106,18 @@ class Cauchy:
     name: ClassVar[str] = "cauchy"
 
     def sample(self, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-        return _t_columns(1.0, n_features, n_components, rng)
+        return StudentT(1.0).sample(n_features, n_components, rng)
 
     def log_density(self, W: ArrayLike) -> Array:
-        return _t_log_density(1.0, W)
+        return StudentT(1.0).log_density(W)
 
 
 @dataclass(frozen=True, slots=True)
-class OrthogonalGaussian:
+class OrthogonalGaussian(Gaussian):
     """Blocks of n_features orthogonal directions, each column exactly N(0, I).
 
-    A column is a column of a Haar orthogonal matrix times an independent chi(n_features) norm; blocks are
-    independent, and the last one may be partial. Nested up to rounding, and exactly if both draws
-    consist of whole blocks.
+    A column is a column of a Haar orthogonal matrix times an independent chi(n_features) norm; blocks are independent,
+    and the last one may be partial. Nested up to rounding, and exactly if both draws consist of whole blocks.
     """
 
     name: ClassVar[str] = "orthogonal"
@@ -125,17 +129,13 @@ class OrthogonalGaussian:
         blocks = [_haar_frame(G[:, start : start + n_features]) for start in range(0, n_components, n_features)]
         return np.hstack(blocks) * norms
 
-    def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
-
 
 @dataclass(frozen=True, slots=True)
-class SobolGaussian:
+class SobolGaussian(Gaussian):
     """Scrambled Sobol points through the normal quantile: each column N(0, I), jointly more even than chance.
 
     The points are the centres of 2**30 even cells per coordinate, so a column is normal up to that resolution and no
-    entry exceeds 6.13 in size. Powers of two for ``n_components`` balance best.
-    Nested. At most 21201 features.
+    entry exceeds 6.13 in size. Powers of two for ``n_components`` balance best. Nested. At most 21201 features.
     """
 
     name: ClassVar[str] = "sobol"
@@ -149,9 +149,6 @@ class SobolGaussian:
                 "Use another density, such as 'orthogonal' or 'gaussian'.",
             )
         return np.asarray(ndtri(_sobol_points(n_features, n_components, rng).T), dtype=np.float64)
-
-    def log_density(self, W: ArrayLike) -> Array:
-        return _normal_log_density(W)
 
 
 _DENSITIES: dict[str, type[Density]] = {
@@ -183,7 +180,8 @@ def resolve_density(density: str | Density) -> Density:
     """
     if isinstance(density, str) and density in _DENSITIES:
         return _DENSITIES[density]()
-    if _is_density(density):
+    can = all(callable(getattr(density, method, None)) for method in ("sample", "log_density"))
+    if can and not isinstance(density, type):
         return cast(Density, density)
     names = ", ".join(repr(name) for name in _DENSITIES)
     raise InvalidParameterError(
@@ -231,10 +229,7 @@ class Directions:
         return int(self.W.shape[1])
 
     def take(self, indices: ArrayLike, importance: ArrayLike | None = None, n_draws: int | None = None) -> Directions:
-        """Return the columns at ``indices`` (n_taken,), in that order; a Boolean mask works as well.
-
-        ``importance`` (n_taken,) replaces the importance of these columns; ``n_draws`` is n_taken unless given.
-        """
+        """Return columns at ``indices`` or a mask; ``importance`` (n_taken,) and ``n_draws`` replace their own."""
         indices = np.asarray(indices)
         W, offset = self.W[:, indices], self.offset[indices]
         weights = self.importance[indices] if importance is None else np.asarray(importance, dtype=np.float64)
@@ -243,8 +238,7 @@ class Directions:
     def fold(self, center: ArrayLike, scale: ArrayLike) -> Directions:
         """Return directions for raw inputs: z = w . ((x - center) / scale) + offset becomes z = w' . x + offset'.
 
-        W' = W / scale[:, None] and offset' = offset - center @ W', with ``center`` and ``scale`` (n_features,).
-        A column of scale zero is constant and gets weight zero.
+        W' = W / scale[:, None], zero where the scale is zero, and offset' = offset - center @ W'.
         """
         center, scale = (np.asarray(values, dtype=np.float64) for values in (center, scale))
         _check_vector("center", center, self.n_features)
@@ -270,19 +264,11 @@ def draw(density: Density, n_features: int, n_components: int, rng: np.random.Ge
     return Directions(W, np.zeros(n_components), np.ones(n_components), n_components)
 
 
-def _is_density(density: object) -> bool:
-    can = all(callable(getattr(density, method, None)) for method in ("sample", "log_density"))
-    return can and not isinstance(density, type)
-
-
 def _check_sizes(n_features: int, n_components: int) -> None:
-    _check_count("n_features", n_features, "Pass data with at least one column.")
-    _check_count("n_components", n_components, "Ask for at least one direction.")
-
-
-def _check_count(name: str, value: int, remedy: str) -> None:
-    if not isinstance(value, Integral) or value < 1:
-        raise InvalidParameterError(f"{name} must be an integer of at least 1", value, remedy)
+    remedies = "Pass data with at least one column.", "Ask for at least one direction."
+    for name, value, remedy in zip(("n_features", "n_components"), (n_features, n_components), remedies, strict=True):
+        if not isinstance(value, Integral) or value < 1:
+            raise InvalidParameterError(f"{name} must be an integer of at least 1", value, remedy)
 
 
 def _check_vector(name: str, values: NDArray[Any], length: int) -> None:
@@ -302,13 +288,6 @@ def _normal_columns(n_features: int, n_components: int, rng: np.random.Generator
     """Draw independent N(0, I) columns one after the other, hence nested."""
     _check_sizes(n_features, n_components)
     return rng.standard_normal((n_components, n_features)).T
-
-
-def _t_columns(df: float, n_features: int, n_components: int, rng: np.random.Generator) -> Array:
-    normal_rng, chi2_rng = streams(rng, 2)
-    G = _normal_columns(n_features, n_components, normal_rng)
-    chi2 = np.maximum(chi2_rng.chisquare(df, n_components), np.finfo(np.float64).tiny)  # df near 0 underflows
-    return G * np.sqrt(df / chi2)
 
 
 def _haar_frame(G: Array) -> Array:
@@ -331,15 +310,3 @@ def _squared_norms(W: ArrayLike) -> tuple[Array, int]:
     columns = np.asarray(W, dtype=np.float64)
     squared_norms: Array = np.einsum("ij,ij->j", columns, columns)
     return squared_norms, columns.shape[0]
-
-
-def _normal_log_density(W: ArrayLike) -> Array:
-    squared_norms, d = _squared_norms(W)
-    return -0.5 * (squared_norms + d * math.log(2 * math.pi))
-
-
-def _t_log_density(df: float, W: ArrayLike) -> Array:
-    """Return log p; the Beta function replaces the quotient of Gamma functions, which is inaccurate for large df."""
-    squared_norms, d = _squared_norms(W)
-    log_constant = float(gammaln(d / 2) - betaln(df / 2, d / 2)) - d / 2 * math.log(df * math.pi)
-    return log_constant - (df + d) / 2 * np.log1p(squared_norms / df)

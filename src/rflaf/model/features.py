@@ -1,8 +1,8 @@
 """Random features z_m(x) = sigma_m(w_m . x + b_m), the one place where they are computed.
 
 A `FeatureMap` is directions and activation compiled together: the grid of the activation is folded into the directions,
-so that a projection *is* a cell coordinate. `rflaf.model.reference_features` holds the NumPy twin of each compiled
-loop; `rflaf.model.curved_features` adds column curves. Blocks are component-major: (n_components, n_rows).
+so that a projection *is* a cell coordinate. `rflaf.model.curved_features` adds column curves. Blocks are
+component-major: (n_components, n_rows).
 
 In single precision a column of large mean and small spread would lose its digits in a product with the directions. A
 map compiled for such columns subtracts a ``centre`` from the rows first, which is exact near it.
@@ -125,7 +125,7 @@ def from_centre(X: Array, centre: Array | None) -> Array:
 
 def _mostly_zero(X: Array) -> bool:
     """Estimate from some rows whether neighbouring rows have most of their zeros in common."""
-    tile = _kernels.tile_rows(X.dtype)
+    tile = _kernels.TILE_VECTORS * lanes(X.dtype)
     some = X[: len(X) // tile * tile].reshape(-1, tile, X.shape[1])[::_EVERY]
     return 2 * int(np.count_nonzero(some.any(axis=1))) < some.shape[0] * some.shape[2]
 
@@ -148,11 +148,6 @@ def complete_design(rows: Array, y: Array, weight: Array | None) -> Array:
     if weight is not None:
         rows *= np.sqrt(weight)
     return rows
-
-
-def sum_equations(source: BlockSource, feature_map: RowFeatures, executor: Executor) -> NormalEquations:
-    """Sum the normal equations of the features of all rows, in one pass."""
-    return feature_map.sum_equations(source, executor)
 
 
 def sum_robust_equations(
@@ -203,10 +198,7 @@ def far_centre(W: Array, offset: Array, pieces: Pieces, dtype: Any) -> Array | N
 
 
 def centre_of(W: Array, target: Array) -> Array:
-    """Return c (n_features,) with W' c nearest to ``target``, columns in units of their directions.
-
-    ``W`` (n_features, n_components) has no row of zeros.
-    """
+    """Return c (n_features,) with W' c nearest to ``target``, columns in units of directions; W has no row of zeros."""
     largest = np.abs(W).max(axis=1)[:, None]
     length = largest * np.sqrt(np.sum((W / largest) ** 2, axis=1, keepdims=True))
     found = np.linalg.lstsq((W / length).T, target, rcond=_WEAK)[0]

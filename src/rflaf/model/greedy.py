@@ -69,45 +69,36 @@ class Pool(Protocol):
     @property
     def c(self) -> Array:
         """Mean products with y, (pool_size, n_outputs)."""
-        ...
 
     @property
     def y_square(self) -> Array:
         """Mean squares of y, (n_outputs,)."""
-        ...
 
     @property
     def z_mean(self) -> Array:
         """Means of the features, (pool_size,)."""
-        ...
 
     @property
     def length(self) -> Array:
         """Mean squares of the features, (pool_size,)."""
-        ...
 
     @property
     def count(self) -> float:
         """Number of observations."""
-        ...
 
     @property
     def precision(self) -> float:
         """Relative rounding of the means."""
-        ...
 
     @property
     def ahead(self) -> int:
         """How many columns are as good as made with the first of them."""
-        ...
 
     def columns(self, chosen: Array) -> Array:
         """Mean products of the features ``chosen`` with all features, (n_chosen, pool_size)."""
-        ...
 
     def products(self, chosen: Array) -> Array:
         """Mean products of the features ``chosen`` with one another, (n_chosen, n_chosen)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,10 +287,7 @@ def width_grid(most: int) -> Array:
 
 
 def nested_errors(kept: NormalEquations, held_out: NormalEquations, widths: Array, intercept: bool = True) -> WidthPath:
-    """Return the error on rows held out of the ridge on the first k components, for every width k.
-
-    Both sides are sums over rows. The ridge of each width is the one of lowest error on the rows held out.
-    """
+    """Return the error on rows held out of the ridge on the first k components, each k at its best ridge there."""
 
     def error(width: int) -> float:
         first = np.arange(width)

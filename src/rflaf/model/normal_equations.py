@@ -99,10 +99,6 @@ class NormalEquations:
         """Return the equations of rows whose weights are multiplied by ``factor``."""
         return replace(self, moments=factor * self.moments, n_rows=factor * self.n_rows)
 
-    def mix(self, mixing: Array) -> NormalEquations:
-        """Return the equations after rows [z | 1 | y] are multiplied by ``mixing``, which keeps 1 and y as they are."""
-        return replace(self, moments=mixing.T @ self.moments @ mixing)
-
     def answered_by(self, v: Array, ridge: float, intercept: bool = True) -> NormalEquations:
         """Return the equations of targets moved so that ``v`` (n_components, n_outputs) solves them at this ridge.
 

@@ -64,10 +64,7 @@ class RidgeSystem:
         return mean if mean > 0 else 1.0
 
     def ridges(self) -> Array:
-        """Return a grid of ridges from 0.02 / n to 10 times the mean square of a feature, about two per decade.
-
-        Below the lower end rounding decides the fit of few rows.
-        """
+        """Return ridges from 0.02 / n, below which rounding decides, to 10 times the mean square of a feature."""
         least = min(_LEAST_RIDGE / self.count, _LARGEST_RIDGE)
         n_ridges = 1 + int(np.ceil(_RIDGES_PER_DECADE * np.log10(_LARGEST_RIDGE / least)))
         return self.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)

@@ -27,10 +27,9 @@ from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
 from rflaf.model.features import compile_map
 from rflaf.rows.blocks import BlockSource, array_source
 from rflaf.rows.executors import Executor, ThreadExecutor
-from rflaf.training.context import Fit
 from rflaf.training.final_fit import fit_shared
 from rflaf.training.pools import learn_activation
-from rflaf.training.problem import state_problem
+from rflaf.training.problem import Fit, state_problem
 from rflaf.training.solvers.leverage import Leverage, leverage_scores, resample
 from rflaf.training.specification import FitSpec
 
@@ -175,8 +174,8 @@ def _run_converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]
             leverage = _score_pool(problem.source, pool, spec.basis, approximate.a, executor)
         pool_seconds = process_time() - started
         for trial in trials:
-            rng = np.random.default_rng([trial.seed, trial.width])
-            kept = pool.take(np.arange(trial.width)) if leverage is None else resample(pool, leverage, trial.width, rng)
+            rng, width = np.random.default_rng([trial.seed, trial.width]), trial.width
+            kept = pool.take(np.arange(width)) if leverage is None else resample(pool, leverage, width, rng)[0]
             started = process_time()
             fit = Fit(problem, spec, rng, executor)
             model = fit_shared(fit, kept, learn_activation(fit, kept, approximate)).model(kept, problem.units)

@@ -15,13 +15,12 @@ import numpy as np
 from rflaf.errors import Array, StopReason
 from rflaf.functions.densities import Directions
 from rflaf.model.greedy import Selection
-from rflaf.training.solvers.leverage import Leverage, resample_and_mark
+from rflaf.training.solvers.leverage import Leverage, resample
 from rflaf.training.solvers.shared_activation import SharedActivation
 
-from .context import Fit
-from .final_fit import Fitted, fit_per_component, fit_shared
+from .final_fit import FitResult, Fitted, conclude, fit_per_component, fit_shared
 from .pools import draw_activations, draw_pool, enough_components, learn_activation, score_pool, select_pool
-from .result import FitResult, column_importance, update_terms
+from .problem import Fit
 
 _log = logging.getLogger("rflaf")
 
@@ -43,19 +42,8 @@ def run_algorithm1(fit: Fit) -> FitResult:
     model = fitted.model(kept.directions, fit.problem.units)
     alpha = fitted.ridge / kept.directions.n_draws
     _log.info("solved for %d output weights on %d rows, alpha %.3g (line 6)", model.n_components, n_rows, alpha)
-    return FitResult(
-        model,
-        fit.problem.own_loss,
-        fitted.remedy,
-        update_terms(fit, fitted),
-        alpha,
-        bandwidth,
-        trace,
-        reason,
-        column_importance(fit, model),
-        kept.leverage,
-        kept.selection,
-    )
+    search = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
+    return conclude(fit, fitted, model, alpha, **search, leverage=kept.leverage, selection=kept.selection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +87,12 @@ def _keep_by_leverage(fit: Fit, pool: Directions) -> _Kept:
         leverage.spread,
     )
     # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-    directions, leverage = resample_and_mark(pool, leverage, width, fit.rng)
+    directions, leverage = resample(pool, leverage, width, fit.rng)
     return _Kept(directions, approximate, leverage)
 
 
 def _keep_greedily(fit: Fit, pool: Directions) -> _Kept:
-    """Instead of lines 3 to 5: keep the components that lower the error most, one after the other.
-
-    If each is to have its own activation, each is judged by one drawn for it.
-    """
+    """Instead of lines 3 to 5: keep, one by one, the components that lower the error most."""
     approximate = None if fit.spec.per_component else learn_activation(fit, pool)
     a = draw_activations(pool, fit.spec.basis, fit.rng) if approximate is None else approximate.a[None]
     selection = select_pool(fit, pool, a)

@@ -8,14 +8,16 @@ closed form or on rows held out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, StopReason
 from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Directions
-from rflaf.functions.losses import Units
-from rflaf.model.features import RowFeatures, compile_map, sum_equations, sum_robust_equations
+from rflaf.functions.losses import Loss, Units
+from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
+from rflaf.model.greedy import Selection
 from rflaf.model.last_layer import LastLayer, noise_variance, unscale
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
@@ -23,28 +25,19 @@ from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
 from rflaf.rows.blocks import Block, Scratch, SourceView
 from rflaf.rows.executors import Executor
 from rflaf.rows.folds import N_FOLDS, folds_of
-from rflaf.training.solvers.convex_loss import (
-    Risk,
-    RiskSolution,
-    choose_ridge,
-    minimise_risk,
-    on_row_space,
-    ridge_grid,
-    tolerance,
-    whiten,
-)
-from rflaf.training.solvers.per_component import (
-    ExpandedMap,
-    expand,
-    main_activations,
-    solve_per_component,
-    solve_shapes,
-)
-from rflaf.training.solvers.shared_activation import SharedActivation
 
-from .context import Fit
+from .online import Terms
+from .problem import Fit
+from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
+from .solvers.convex_loss.descent import tolerance, whiten
+from .solvers.leverage import Leverage
+from .solvers.per_component import ExpandedMap, expand, leading_shapes, solve_per_component
+from .solvers.refined.encoded_rows import read
+from .solvers.refined.search import Outliers, Trial
+from .solvers.shared_activation import SharedActivation
 from .specification import FitSpec
 
+SAMPLE_ROWS = 2000  # to measure the importance of columns on
 JUDGED_ROWS = 8000  # sampled to choose a ridge by
 _FEW_UNKNOWNS = 512  # up to here eigenvalues are cheap
 _FEW_ROWS = 2000
@@ -77,6 +70,33 @@ class Fitted:
         return RandomFeatureModel(directions, self.activation, v, intercept, curves, layer)
 
 
+@dataclass(frozen=True, slots=True)
+class FitResult:
+    """A model and how it was found."""
+
+    model: RandomFeatureModel
+    loss: Loss
+    remedy: Remedy
+    terms: Terms
+    alpha: float
+    bandwidth: float
+    trace: Array
+    stop_reason: StopReason
+    column_importance: Array
+    leverage: Leverage | None = None
+    selection: Selection | None = None
+    trials: tuple[Trial, ...] = ()
+    outliers: Outliers | None = None
+
+
+def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
+    """Return the result of a fit, with the terms of later updates and the importance of the columns on a sample."""
+    problem, sample = fit.problem, fit.source.sample(SAMPLE_ROWS, fit.rng)
+    terms = Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, fit.spec.intercept)
+    importance = model.column_importance(read(sample, range(len(sample)), 1.0).X)
+    return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, column_importance=importance, **found)
+
+
 def fit_shared(fit: Fit, directions: Directions, learned: SharedActivation) -> Fitted:
     """Fit the output weights under one activation for all components, as learned."""
     spec, a = fit.spec, learned.a[None]
@@ -84,7 +104,7 @@ def fit_shared(fit: Fit, directions: Directions, learned: SharedActivation) -> F
     activation = Activation(spec.basis, a, learned.covariance)
     if not fit.closed_form:
         return _of_risk(activation, _minimise(fit, directions, features, directions.importance))
-    equations = sum_equations(fit.source, features, fit.executor).scale(directions.importance)
+    equations = features.sum_equations(fit.source, fit.executor).scale(directions.importance)
     system = equations.system(spec.intercept)
     choice = best_ridge(fit, features, directions, directions.importance, equations, system)
     solution = system.solve(choice.ridge)
@@ -99,18 +119,15 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     importance = np.repeat(directions.importance, spec.basis.n_basis)
     if not fit.closed_form:
         return _minimise_per_component(fit, directions, features, importance)
-    equations = sum_equations(fit.source, features, fit.executor).scale(importance)
+    equations = features.sum_equations(fit.source, fit.executor).scale(importance)
     system = equations.system(spec.intercept)
     choice = best_ridge(fit, features, directions, importance, equations, system)
     solution = system.solve(choice.ridge)
-    if spec.n_shapes is None:
-        learned = solve_per_component(equations, solution, features.T, spec.intercept)
-    else:
-        learned = solve_shapes(equations, solution, features.T, spec.intercept, spec.n_shapes)
+    learned = solve_per_component(equations, solution, features.T, spec.intercept)
     noise = _noise(system, solution, choice) + _lost(learned.equations, learned.v, solution, spec)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     fitted = _of_ridge(Activation(spec.basis, learned.a), solution, layer)
-    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=float(learned.trace[-1]))
+    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective)
 
 
 def _minimise_per_component(fit: Fit, directions: Directions, features: ExpandedMap, importance: Array) -> Fitted:
@@ -118,9 +135,9 @@ def _minimise_per_component(fit: Fit, directions: Directions, features: Expanded
     spec = fit.spec
     convex = _minimise(fit, directions, features, importance)
     theta = convex.v.reshape(directions.n_components, -1, fit.source.n_outputs)
-    shapes = main_activations(theta, spec.n_shapes)
+    shapes = leading_shapes(theta)
     a = shapes @ features.T.T
-    if spec.n_shapes is None and theta.shape[2] == 1:
+    if theta.shape[2] == 1:
         return replace(_of_risk(Activation(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
     kept = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     same = fit.respecified(alpha=convex.ridge / directions.n_draws)
@@ -148,15 +165,12 @@ def keep_trained(
 
 
 def _minimise(
-    fit: Fit,
-    directions: Directions,
-    features: RowFeatures,
-    importance: Array,
-    start: tuple[Array, Array] | None = None,
+    fit: Fit, directions: Directions, features: RowFeatures, importance: Array, start: tuple[Array, Array] | None = None
 ) -> RiskSolution:
     """Minimise the regularised risk on given features; choose its ridge if none is given."""
     problem, spec = fit.problem, fit.spec
-    risk = Risk.of_rows(fit.source, features, importance, problem.loss, spec.intercept, fit.executor, spec.memory)
+    made = MadeRows(fit.source, features, importance)
+    risk = Risk.of_rows(made, problem.loss, spec.intercept, fit.executor, spec.memory)
     ridges = np.array([spec.alpha * directions.n_draws]) if spec.alpha is not None else ridge_grid(risk, problem.base)
     fewer = on_row_space(risk)
     if fewer is not None:
@@ -177,10 +191,7 @@ def _minimise(
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """A ridge with the mean squared error per output (n_outputs,) on rows held out, or the fit's degrees of freedom.
-
-    Which of the two is known depends on how the ridge was chosen.
-    """
+    """A ridge, with the squared error per output (n_outputs,) on rows held out or the degrees of freedom."""
 
     ridge: float
     error: Array | None = None
@@ -230,8 +241,8 @@ def _hold_out(fit: Fit, features: RowFeatures) -> NormalEquations:
     """Return the equations of rows to judge by: a fifth of all, chosen by content, or a sample of many."""
     source, executor = fit.source, fit.executor
     if source.n_samples > N_FOLDS * JUDGED_ROWS:
-        return sum_equations(source.sample(JUDGED_ROWS, fit.rng), features, executor)
-    return sum_equations(_FirstFold(source), features, executor)
+        return features.sum_equations(source.sample(JUDGED_ROWS, fit.rng), executor)
+    return features.sum_equations(_FirstFold(source), executor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,29 +280,19 @@ def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, ex
     return _Choice(float(ridges[best]), known[best])
 
 
+def _fitted(
+    activation: Activation, solution: RidgeSolution | RiskSolution, layer: LastLayer | None, solved: StopReason
+) -> Fitted:
+    found = solution.v, solution.intercept, solution.ridge, solution.factor.remedy
+    return Fitted(activation, *found, layer, solved, solution.objective)
+
+
 def _of_ridge(activation: Activation, solution: RidgeSolution, layer: LastLayer) -> Fitted:
-    return Fitted(
-        activation,
-        solution.v,
-        solution.intercept,
-        solution.ridge,
-        solution.factor.remedy,
-        layer,
-        objective=solution.objective,
-    )
+    return _fitted(activation, solution, layer, StopReason.CONVEX)
 
 
 def _of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
-    return Fitted(
-        activation,
-        solution.v,
-        solution.intercept,
-        solution.ridge,
-        solution.factor.remedy,
-        None,
-        solution.stop_reason,
-        solution.objective,
-    )
+    return _fitted(activation, solution, None, solution.stop_reason)
 
 
 def _noise(system: RidgeSystem, solution: RidgeSolution, choice: _Choice) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 
 from rflaf.errors import Array, StopReason
 from rflaf.functions.losses import Loss, Units
-from rflaf.model.features import RowFeatures, sum_equations
+from rflaf.model.features import RowFeatures
 from rflaf.model.last_layer import LastLayer, unscale
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import RandomFeatureModel
@@ -125,8 +125,8 @@ def start_updates(
         return model, None
     targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
     if chunk.half_life is None:
-        return model, remember(inside, targets, terms.loss, terms.ridge, terms.intercept, executor)
-    inside, seen, _ = learn_more(inside, None, targets, terms.loss, terms.ridge, terms.intercept, executor)
+        return model, remember(inside, targets, terms, executor)
+    inside, seen, _ = learn_more(inside, None, targets, terms, executor)
     return _outside(inside, terms), seen
 
 
@@ -143,27 +143,20 @@ def carry_on(
         total = past + _sums(model, layer, chunk, executor)
         return _with_layer(model, layer.after(total, past.weight / total.weight)), None, StopReason.CONVEX
     targets, inside = StandardisedTargets(chunk.rows, terms.units.centre, terms.units.scale), _inside(model, terms)
-    loss, ridge, intercept = terms.loss, terms.ridge, terms.intercept
-    seen = seen or remember(inside, targets, loss, ridge, intercept, executor, terms.weight)
-    inside, seen, reason = learn_more(inside, seen.faded(chunk.past), targets, loss, ridge, intercept, executor)
+    seen = seen or remember(inside, targets, terms, executor, terms.weight)
+    inside, seen, reason = learn_more(inside, seen.faded(chunk.past), targets, terms, executor)
     return _outside(inside, terms), seen, reason
 
 
 def remember(
-    model: RandomFeatureModel,
-    source: BlockSource,
-    loss: Loss,
-    ridge: float,
-    intercept: bool,
-    executor: Executor,
-    weight: float | None = None,
+    model: RandomFeatureModel, source: BlockSource, terms: Terms, executor: Executor, weight: float | None = None
 ) -> Seen:
     """Return the sums over the rows a model was fitted to.
 
     If those rows are gone, any similar rows do, with the sum of the original weights given as ``weight``.
     """
-    risk, equations = _risk(model, source, loss, intercept, executor, None)
-    past = risk.curvature(model.v, model.intercept, ridge)
+    risk, equations = _risk(model, source, terms, executor, None)
+    past = risk.curvature(model.v, model.intercept, terms.ridge)
     if weight is None:
         return Seen(equations, past)
     alike = Seen(replace(equations, whole_weights=False), past).faded(weight / past.weight)
@@ -171,33 +164,27 @@ def remember(
 
 
 def learn_more(
-    model: RandomFeatureModel,
-    seen: Seen | None,
-    source: BlockSource,
-    loss: Loss,
-    ridge: float,
-    intercept: bool,
-    executor: Executor,
+    model: RandomFeatureModel, seen: Seen | None, source: BlockSource, terms: Terms, executor: Executor
 ) -> tuple[RandomFeatureModel, Seen, StopReason]:
     """Update a model with more rows; return it with the sums so far."""
-    risk, equations = _risk(model, source, loss, intercept, executor, seen)
+    risk, equations = _risk(model, source, terms, executor, seen)
     start = model.v, model.intercept
-    solution = minimise_risk(risk, ridge, model.intercept, _TOLERANCE, _MOST_STEPS, start)
-    past = risk.curvature(solution.v, solution.intercept, ridge)
+    solution = minimise_risk(risk, terms.ridge, model.intercept, _TOLERANCE, _MOST_STEPS, start)
+    past = risk.curvature(solution.v, solution.intercept, terms.ridge)
     learned = replace(model, v=solution.v, intercept=solution.intercept, last_layer=None)
     return learned, Seen(equations, past), solution.stop_reason
 
 
 def _risk(
-    model: RandomFeatureModel, source: BlockSource, loss: Loss, intercept: bool, executor: Executor, seen: Seen | None
+    model: RandomFeatureModel, source: BlockSource, terms: Terms, executor: Executor, seen: Seen | None
 ) -> tuple[Risk, NormalEquations]:
     """Return the risk of new and past rows, and the sums over all of them."""
     features, importance = model.feature_map(source.dtype), model.directions.importance
-    equations = sum_equations(source, features, executor).scale(importance)
+    equations = features.sum_equations(source, executor).scale(importance)
     if seen is not None:
         equations = seen.equations + equations
     rows = MadeRows(source, features, importance)
-    risk = Risk(rows, loss, equations.system(intercept), equations.weight, intercept, executor)
+    risk = Risk(rows, terms.loss, equations.system(terms.intercept), equations.weight, terms.intercept, executor)
     return (risk if seen is None else replace(risk, past=seen.past)), equations
 
 
@@ -208,7 +195,7 @@ def _sums(model: RandomFeatureModel, layer: LastLayer, chunk: Chunk, executor: E
     targets = StandardisedTargets(chunk.source, centre, scale)
     features = model.feature_map(chunk.source.dtype)
     if chunk.fade is None:
-        sums = sum_equations(targets, features, executor)
+        sums = features.sum_equations(targets, executor)
     else:
         sums = _sum_faded_equations(targets, features, chunk.fade, executor)
     return unscale(sums.scale(model.directions.importance), centre, scale)

@@ -16,17 +16,8 @@ import scipy.sparse as sp
 from rflaf.errors import Array
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Directions, draw
-from rflaf.model.features import FeatureMap, compile_map, sum_equations
-from rflaf.model.greedy import (
-    PART,
-    FeaturePool,
-    Selection,
-    WidthPath,
-    feature_pool,
-    nested_errors,
-    select_from,
-    width_grid,
-)
+from rflaf.model.features import FeatureMap, compile_map
+from rflaf.model.greedy import PART, Selection, WidthPath, feature_pool, nested_errors, select_from, width_grid
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, stack
 from rflaf.rows.executors import Executor
@@ -42,7 +33,7 @@ from rflaf.training.solvers.shared_activation import (
     search_dtype,
 )
 
-from .context import Fit
+from .problem import Fit
 from .specification import FitSpec
 
 _BANDWIDTH_ROWS = 2000
@@ -61,10 +52,7 @@ def draw_pool(fit: Fit) -> tuple[float, Directions]:
 
 
 def learn_activation(fit: Fit, directions: Directions, start: SharedActivation | None = None) -> SharedActivation:
-    """Learn one activation for all components.
-
-    Under another loss the squared loss of a first step only starts the search.
-    """
+    """Learn one shared activation; under another loss the squared loss of a first step starts the search."""
     problem, spec = fit.problem, fit.spec
     task = ActivationTask(problem.proxy, directions, spec.basis, spec.intercept, spec.search, fit.rng, fit.executor)
     if fit.closed_form:
@@ -98,10 +86,7 @@ def score_pool(fit: Fit, pool: Directions, activation: SharedActivation) -> Leve
 
 
 def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
-    """Instead of lines 3 to 5: select greedily by the features of a sample of rows, at least one component.
-
-    The features are those under the activations ``a`` (1 or n_components, n_basis).
-    """
+    """Instead of lines 3 to 5: select greedily by features under activations ``a`` (1 or n_components, n_basis)."""
     source, spec = fit.problem.proxy, fit.spec
     features = compile_pool(pool, a, spec, source)
     n_rows = int(np.clip(_GREEDY_ROWS_PER_COMPONENT * spec.most_components, *GREEDY_ROWS))
@@ -110,16 +95,21 @@ def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
     if spec.memory is not None:  # the least are planned for
         most = LEAST_GREEDY_ROWS + spec.memory // row_bytes
     n_rows = max(LEAST_GREEDY_ROWS, min(n_rows, most))
-    kept = _feature_pool(source.sample(n_rows, fit.rng), features, spec.intercept, fit.executor)
+    sample = source.sample(n_rows, fit.rng)
+    rows = stack(sample[i] for i in range(len(sample)))
+
+    def of_part(components: slice) -> Array:
+        part = features.part(components)
+        return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
+
+    y = rows.y.astype(np.float64)
+    kept = feature_pool(of_part, features.n_components, y, rows.weight, spec.intercept, fit.executor)
     ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
     return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
 
 
 def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) -> WidthPath:
-    """Return the error of the first components of a pool at every width of a grid, on rows held out of a sample.
-
-    A plain draw is nested, so its first k directions are the draw of width k.
-    """
+    """Return the held-out error of the first k components of a pool, the nested draw of width k, for k on a grid."""
     sample = fit.problem.proxy.sample(_WIDTH_ROWS, fit.rng)
     table = read(sample, range(len(sample)), 1.0)
     kept, held_out = _split(table.X)
@@ -127,7 +117,7 @@ def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) 
 
     def sums(rows: Array) -> NormalEquations:
         part = ArraySource(table.X[rows], table.y[rows], table.weight[rows].astype(sample.dtype))
-        return sum_equations(part, features, fit.executor)
+        return features.sum_equations(part, fit.executor)
 
     return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), fit.spec.intercept)
 
@@ -172,25 +162,10 @@ def _spreads(sample: BlockSource, directions: Directions, executor: Executor) ->
 
 
 def _root_of_covariance(rows: Block) -> Array:
-    """Return R with R'R the covariance of the columns of dense rows: w . x has the standard deviation |R w|.
-
-    It has no more rows than columns, so that many w cost little.
-    """
+    """Return R with R'R the covariance of dense rows, at most square: w . x has the standard deviation |R w|."""
     w = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
     share = w / (w.sum() or 1.0)
     centred = rows.X - share @ rows.X
     centred -= share @ centred
     centred *= np.sqrt(share)[:, None]
     return centred if rows.n_rows <= rows.X.shape[1] else np.asarray(np.linalg.qr(centred, mode="r"))
-
-
-def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
-    """Compute the features of a sample of rows."""
-    rows = stack(sample[i] for i in range(len(sample)))
-
-    def of_part(components: slice) -> Array:
-        part = features.part(components)
-        return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
-
-    y = rows.y.astype(np.float64)
-    return feature_pool(of_part, features.n_components, y, rows.weight, intercept, executor)

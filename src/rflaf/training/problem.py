@@ -5,12 +5,13 @@ Under the squared loss a step from the constant answer follows the targets thems
     t_i = - slope of the loss at the best constant answer, for row i:    y - p for probabilities, signs for quantiles
 
 so wherever a choice is made before the final fit (directions of the pool, a first activation), the squared loss of t
-stands in for the loss.
+stands in for the loss. `Fit` is the context of a fit: the problem and all that every step of it reads.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from rflaf.rows.blocks import BlockSource, StandardisedTargets
 from rflaf.rows.executors import Executor
 from rflaf.rows.moments import TableMoments, measure
 from rflaf.training.solvers.refined.encoded_rows import read
+
+from .specification import FitSpec
 
 _ROWS_FOR_A_CONSTANT = 20_000
 
@@ -48,9 +51,29 @@ class Problem:
         """The loss in the units of the targets."""
         return self.loss.scaled(1 / (float(self.units.scale.mean()) or 1.0))
 
-    def with_loss(self, loss: Loss) -> Problem:
-        """Return the problem of the same rows under another loss in the same units."""
-        return replace(self, loss=loss)
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The problem, the specification, the generator of all random numbers, and the executor of all passes."""
+
+    problem: Problem
+    spec: FitSpec
+    rng: np.random.Generator
+    executor: Executor
+
+    @property
+    def source(self) -> BlockSource:
+        """The rows with scaled targets."""
+        return self.problem.source
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether sums over the rows determine the output weights."""
+        return self.problem.loss.closed_form
+
+    def respecified(self, **changes: Any) -> Fit:
+        """Return the context under a changed specification."""
+        return replace(self, spec=replace(self.spec, **changes))
 
 
 @dataclass(frozen=True, slots=True)

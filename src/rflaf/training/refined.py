@@ -23,10 +23,8 @@ from rflaf.training.solvers.refined.search import Hunt, Settled, hold_out, settl
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .algorithm1 import run_algorithm1
-from .context import Fit
-from .final_fit import Fitted, keep_trained
-from .problem import in_units, measure_finite
-from .result import SAMPLE_ROWS, FitResult, column_importance, update_terms
+from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
+from .problem import Fit, in_units, measure_finite
 from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
@@ -52,19 +50,10 @@ def refine(fit: Fit) -> FitResult:
     # Step 5: fit the output weights.
     fitted = _fit_output_weights(fit, found, refined)
     model = fitted.model(refined.directions, fit.problem.units, refined.curves)
-    return FitResult(
-        model,
-        fit.problem.own_loss,
-        fitted.remedy,
-        update_terms(fit, fitted),
-        found.recipe.alpha,
-        1.0 if fit.spec.bandwidth is None else fit.spec.bandwidth,
-        trace,
-        StopReason.TRAINED if fit.problem.units.scale.any() else StopReason.NOTHING_TO_LEARN,
-        column_importance(fit, model),
-        trials=found.trials,
-        outliers=found.outliers,
-    )
+    bandwidth = 1.0 if fit.spec.bandwidth is None else fit.spec.bandwidth
+    reason = StopReason.TRAINED if fit.problem.units.scale.any() else StopReason.NOTHING_TO_LEARN
+    training = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
+    return conclude(fit, fitted, model, found.recipe.alpha, **training, trials=found.trials, outliers=found.outliers)
 
 
 def for_few_rows(fit: Fit) -> list[FitSpec]:

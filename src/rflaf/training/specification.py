@@ -31,7 +31,6 @@ class FitSpec:
     keep_outliers : trust every target; else targets far from all others and from the fit weigh less
     sampling : "plain", "leverage" or "greedy"
     per_component : one activation per component, instead of one shared by all
-    n_shapes : shapes the activations of the components are mixtures of; None for any
     pool_size : s, directions drawn to choose from; None for ten times S, between 1000 and 5000, under leverage
         sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
     loss : the loss to minimise
@@ -55,7 +54,6 @@ class FitSpec:
     keep_outliers: bool = False
     sampling: str = "plain"
     per_component: bool = False
-    n_shapes: int | None = None
     pool_size: int | None = None
     loss: Loss = field(default_factory=Squared)
     basis: Basis = field(default_factory=BSplineBasis)

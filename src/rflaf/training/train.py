@@ -14,11 +14,10 @@ from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
 from .algorithm1 import run_algorithm1
-from .context import Fit
+from .final_fit import FitResult
 from .memory import TableSize, plan_fit
-from .problem import in_units, measure_finite, state_problem
+from .problem import Fit, in_units, measure_finite, state_problem
 from .refined import for_few_rows, refine
-from .result import FitResult
 from .specification import FitSpec
 
 _log = logging.getLogger("rflaf")
@@ -31,7 +30,7 @@ def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, ex
     source, spec, executor = _within_memory(source, spec, executor)
     fit = Fit(state_problem(source, spec.loss, spec.intercept, rng, executor), spec, rng, executor)
     if fit.problem.loss.needs_spread:
-        fit = replace(fit, problem=fit.problem.with_loss(_loss_for_spread(fit)))
+        fit = replace(fit, problem=replace(fit.problem, loss=_loss_for_spread(fit)))
     if not spec.refined:
         return run_algorithm1(fit)
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
@@ -52,9 +51,7 @@ def _loss_for_spread(fit: Fit) -> Loss:
     """Return the loss for the spread of the residuals of a first fit: the paper's model on a sample of rows."""
     sample = fit.source.sample(_PILOT_ROWS, fit.rng).with_rows(MOST_ROWS)
     width = min(_PILOT_WIDTH, fit.spec.most_components)
-    pilot = fit.respecified(
-        refined=False, sampling="plain", per_component=False, n_shapes=None, n_components=width, alpha=None
-    )
+    pilot = fit.respecified(refined=False, sampling="plain", per_component=False, n_components=width, alpha=None)
     moments, units = measure_finite(sample, fit.executor), same_units(sample.n_outputs)
     inside = in_units(sample, fit.problem.loss, moments, units, fit.spec.intercept, fit.rng)
     model = run_algorithm1(replace(pilot, problem=inside)).model

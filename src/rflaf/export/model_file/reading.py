@@ -24,8 +24,8 @@ from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy
 from rflaf.rows.tables import TableEncoding, TargetEncoding
+from rflaf.training.final_fit import FitResult
 from rflaf.training.online import Seen, Terms
-from rflaf.training.result import FitResult
 from rflaf.training.solvers.convex_loss import PastRows
 from rflaf.training.solvers.leverage import Leverage
 from rflaf.training.solvers.refined.recipes import Recipe

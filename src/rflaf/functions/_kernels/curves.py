@@ -2,9 +2,7 @@
 
 Vectors run over the components: the curve of a column is a table of node values ``H`` (n_nodes, S), contiguous over
 the components, and a row locates its cell in a column once for all of them. ``S`` is padded to whole vectors. Functions
-take whole arrays and a row index, since views of rows cost more than their use.
-
-NumPy reference: ``ColumnCurves`` in `rflaf.functions.curves`.
+take whole arrays and a row index, since views of rows cost more than their use. NumPy reference: ``ColumnCurves``.
 """
 
 from __future__ import annotations

@@ -1,21 +1,12 @@
 """Compiled inner loops: look up, scatter and contract a piecewise cubic on an even grid.
 
-Every activation is a *table* of shape ``(n_tables, n_cells, 4)`` here: one table shared by all components or
-one per component, ``n_cells`` cells of unit length, and in each cell the
-coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about its **middle**, so that ``t`` lies in [-1/2, 1/2].
-A *cell coordinate* ``u`` has its cells centred on 0, 1, ..., n_cells - 1; it is clipped to
-``[-1/2, n_cells - 1/2)``, so an activation is constant, hence bounded, outside its table.
-
-Blocks are component-major, ``(n_components, n_rows)``: a table stays in the first-level cache for a whole row.
-
-The loops are written on short vectors (8 float32 or 4 float64) as LLVM instructions, without any
-instruction of one processor family: clipping, adding 1.5 * 2^p and subtracting it again rounds to the nearest
-cell without a conversion, and the low bits of the sum are the cell. That rounding must not be
-reassociated, so no kernel here is compiled with ``fastmath``. NaN lands in a valid cell: memory-safe, not
-propagated; callers validate first.
-
-The intrinsics are beside the kernels because numba's disk cache is keyed on the kernel's own file.
-Each kernel has a NumPy reference in ``features.py``.
+Every activation is a *table* of shape ``(n_tables, n_cells, 4)``: one table shared by all components or one per
+component, with the coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about the **middle** of each cell of unit length,
+so that ``t`` lies in [-1/2, 1/2].
+Cell coordinates (see ``vectors.py``) are clipped to ``[-1/2, n_cells - 1/2)``, so an activation is constant, hence
+bounded, outside its table. Blocks are component-major, ``(n_components, n_rows)``: a table stays in the first-level
+cache for a whole row. The intrinsics are beside the kernels because numba's disk cache is keyed on the kernel's own
+file. The tests hold NumPy references.
 """
 
 from __future__ import annotations
@@ -27,35 +18,12 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import (
-    I64,
-    LANES,
-    address,
-    cell,
-    clip,
-    cubic,
-    lanes,
-    load,
-    multiply_add,
-    shifted,
-    splat,
-    split_powers,
-    store,
-)
-from .vectors import jit as _jit
+from .vectors import I64, LANES, address, cell, clip, cubic, jit, load, multiply_add, shifted, splat, store, to_rows
 
 TILE_COMPONENTS = 4  # components per register tile
-_TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
+TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
 _FLUSH = 1 << 14  # entries scattered in the precision of the block before the float64 sums
-
-
-def tile_rows(dtype: Any) -> int:
-    """Return the number of rows of a register tile, whose common zeros are skipped."""
-    return _TILE_VECTORS * lanes(dtype)
-
-
-# --- intrinsics --------------------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -102,7 +70,7 @@ def _accumulator(n_vectors: int) -> Any:
     return accumulate
 
 
-_accumulate, _accumulate_few = _accumulator(_TILE_VECTORS), _accumulator(1)
+_accumulate, _accumulate_few = _accumulator(TILE_VECTORS), _accumulator(1)
 
 
 @intrinsic
@@ -120,7 +88,7 @@ def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stri
         powers = [load(builder, weight, kind.vector)]
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
-        for lane, row in enumerate(split_powers(builder, powers, kind)):
+        for lane, row in enumerate(to_rows(builder, powers, kind)):
             copy = builder.mul(args[5], ir.Constant(I64, lane % _COPIES))
             place = builder.gep(base, [builder.add(offsets[lane], copy)])
             store(builder, builder.fadd(load(builder, place, kind.quad), row), place)
@@ -152,18 +120,18 @@ def _project(typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias
         k.add_incoming(zero, before)
         sums = []
         for c in range(TILE_COMPONENTS):
-            for _ in range(_TILE_VECTORS):
+            for _ in range(TILE_VECTORS):
                 accumulator = builder.phi(kind.vector)
                 accumulator.add_incoming(start[c], before)
                 sums.append(accumulator)
-        row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, _TILE_VECTORS * kind.count))])
+        row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, TILE_VECTORS * kind.count))])
         column = builder.load(builder.gep(columns, [k]))
         weight = builder.gep(weights, [builder.mul(column, ir.Constant(I64, TILE_COMPONENTS))])
-        xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(_TILE_VECTORS)]
+        xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(TILE_VECTORS)]
         updated = []
         for c in range(TILE_COMPONENTS):
             factor = splat(builder, builder.load(shifted(builder, weight, c)), kind.count)
-            old = sums[c * _TILE_VECTORS : (c + 1) * _TILE_VECTORS]
+            old = sums[c * TILE_VECTORS : (c + 1) * TILE_VECTORS]
             updated += [multiply_add(builder, factor, x, y, kind) for x, y in zip(xs, old, strict=True)]
         following = builder.add(k, ir.Constant(I64, 1))
         k.add_incoming(following, loop)
@@ -178,10 +146,7 @@ def _project(typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias
     return signature, generate
 
 
-# --- kernels -----------------------------------------------------------------------------------------------
-
-
-@_jit
+@jit
 def activate(u: Any, table: Any, out: Any) -> None:
     """``out[m, r] = table_m(u[m, r])``; ``out`` may be ``u``. Shapes (S, R), (1 or S, K, 4), (S, R)."""
     n_components, n_rows = u.shape
@@ -204,7 +169,7 @@ def activate(u: Any, table: Any, out: Any) -> None:
             out[m, r] = tail[r - whole]
 
 
-@_jit
+@jit
 def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
     """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
 
@@ -245,7 +210,7 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
             pending = 0
 
 
-@_jit
+@jit
 def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
     """Return the cell of one cell coordinate, and the coordinate clipped to the cells."""
     clipped = u if u > bottom else bottom  # NaN goes to the first cell
@@ -254,7 +219,7 @@ def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
     return k, clipped
 
 
-@_jit
+@jit
 def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
     """``out[i, r] += sum_m weights[m] B_i(u[m, r])``, the basis given by its cubic pieces.
 
@@ -275,7 +240,7 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
                 out[i, r] += weight * (((c[3] * t + c[2]) * t + c[1]) * t + c[0])
 
 
-@_jit
+@jit
 def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
     """Copy rows of ``x`` from ``start`` on to columns of ``packed`` (d, tile), without inputs that are zero in all.
 
@@ -309,14 +274,14 @@ def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
     return depth
 
 
-@_jit
+@jit
 def project(x: Any, w: Any, bias: Any, out: Any) -> None:
     """``out[m, i] = x[i] . w_m + bias[m]`` for rows with many zeros, packed as in `predict`.
 
     Shapes (n, d), (P/4, d, 4), (P,), (S, n), where P is S padded to a multiple of four.
     """
     n_features, (n_components, n_rows) = x.shape[1], out.shape
-    tile = _TILE_VECTORS * (32 // x.itemsize)
+    tile = TILE_VECTORS * (32 // x.itemsize)
     packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
     u = np.empty((TILE_COMPONENTS, tile), x.dtype)
     for i in range(0, n_rows, tile):
@@ -329,7 +294,7 @@ def project(x: Any, w: Any, bias: Any, out: Any) -> None:
                     out[j + c, i + r] = u[c, r]
 
 
-@_jit
+@jit
 def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
@@ -341,7 +306,7 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
     n_components, n_outputs = v.shape
     n_tables, n_cells, _ = table.shape
     width = 32 // x.itemsize
-    tile = _TILE_VECTORS * width
+    tile = TILE_VECTORS * width
     top = np.nextafter(x.dtype.type(n_cells - 0.5), x.dtype.type(0))
     packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
     u = np.empty((TILE_COMPONENTS, tile), x.dtype)
@@ -374,7 +339,7 @@ def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: 
                 out[i + r, o] = total[o, r]
 
 
-@_jit
+@jit
 def expand(u: Any, pieces: Any, first: Any, last: Any, out: Any) -> None:
     """``out[m, i, r] = B_i(u[m, r])``, the basis given by its cubic pieces: one group of rows per component.
 

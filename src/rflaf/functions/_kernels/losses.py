@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .vectors import jit
+from .vectors import fast_jit, jit
 
 _CHUNK = 256  # rows whose features stay in the second-level cache for both sums
 HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)
@@ -88,12 +87,11 @@ def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
     return loss
 
 
-@partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})
+@fast_jit
 def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes: Any) -> Any:
     """Sum loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
 
-    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory once, not
-    twice as by two products, and the interpreter lock is free.
+    Shapes (m, n), (n,), (n,) or (0,) for no weights, (m,), a number, (m,). Features are read from memory only once.
     """
     n_features, n_rows = z.shape
     f = np.empty(_CHUNK, z.dtype)

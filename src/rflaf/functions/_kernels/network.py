@@ -16,11 +16,11 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from .adam import LANE
 from .curves import add_curves, lane_cubics, lane_offsets
 from .losses import to_slopes
-from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, split_powers, store
+from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, store, to_rows
 
+LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
 
 
@@ -44,14 +44,7 @@ class Network(NamedTuple):
     V: Any
 
 
-class Gradient(NamedTuple):
-    """Derivatives in the network, ``table`` with one copy per component, or per lane if the activation is shared."""
-
-    W: Any
-    H: Any
-    bias: Any
-    table: Any
-    V: Any
+Gradient = Network  # derivatives; ``table`` has one copy per component, or per lane if the activation is shared
 
 
 class Work(NamedTuple):
@@ -121,7 +114,7 @@ def _back(
         store(builder, builder.fadd(load(builder, bias_at, kind.vector), du), bias_at)
         for _ in range(3):
             powers.append(builder.fmul(powers[-1], t))
-        for offset, row in zip(offsets, split_powers(builder, powers, kind), strict=True):
+        for offset, row in zip(offsets, to_rows(builder, powers, kind), strict=True):
             place = builder.gep(base, [offset])
             store(builder, builder.fadd(load(builder, place, kind.quad), row), place)
         return context.get_dummy_value()
@@ -167,10 +160,7 @@ def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
 
 @jit
 def _respond_all(index: Any, network: Any, work: Any) -> None:
-    """Compute values and slopes of every component, ``work.z`` and ``work.slope``, and the outputs V z.
-
-    A block of components visits all rows, so that its tables stay in the first-level cache.
-    """
+    """Compute ``work.z``, ``work.slope`` and V z; a block of components visits all rows, for the cache."""
     width, n_rows = network.bias.size, index.size
     n_cells = network.table.shape[1] // 4
     stride = 0 if network.table.shape[0] == 1 else 4 * n_cells
@@ -201,10 +191,7 @@ def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
 
 @jit
 def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
-    """Compute the ``gradient`` of 1/m sum w loss(f, y) over the rows ``index``; return their summed loss.
-
-    ``H`` and ``table`` accumulate; the others are overwritten.
-    """
+    """Compute the ``gradient`` of 1/m sum w loss over ``index`` (H and table accumulate); return the summed loss."""
     n_rows = index.size
     _inputs(rows, index, network, work)
     _respond_all(index, network, work)

@@ -19,13 +19,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import I64, LANES, address, load, multiply_add, shifted, shuffle, store
-from .vectors import jit as _jit
+from .vectors import I64, LANES, address, jit, load, multiply_add, shifted, shuffle, store
 
 _ABREAST = 4  # components n at once
 _SQUARE = 16
-
-# --- intrinsics --------------------------------------------------------------------------------------------
 
 
 @intrinsic
@@ -80,10 +77,7 @@ def _move_squares(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: A
     return signature, generate
 
 
-# --- kernels -----------------------------------------------------------------------------------------------
-
-
-@_jit
+@jit
 def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cross: Any) -> None:
     """``out[n (n + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[n, r])`` for m <= n, and
     ``cross[m, i, o] = sum_r weight[r] B_i(u[m, r]) others[o, r]``.

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .adam import DECAY, LANE, SQUARE_DECAY, descend, descend_row, fast_jit
-from .network import Gradient, Network, Rows, Work, batch_gradient, outputs
-from .vectors import LANES, address, jit, load, multiply_add, splat, store
+from .network import LANE, Gradient, Network, Rows, Work, batch_gradient, outputs
+from .vectors import LANES, address, fast_jit, jit, load, multiply_add, splat, store
 
 __all__ = [
     "LANE", "Gradient", "Network", "Nodes", "Parameters", "Rates", "Rows", "Work", "adam_step", "assemble",
@@ -24,6 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WARM_UP = 0.05  # share of the steps
+_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.99, 1e-8
 
 
 class Parameters(NamedTuple):
@@ -64,6 +66,66 @@ class Rates(NamedTuple):
     scale: Any
     alpha: Any
     scale_alpha: Any
+
+
+@intrinsic
+def _descend_lanes(
+    typing: Any, value: Any, moment: Any, square: Any, at: Any, slope: Any, s_at: Any,
+    scale: Any, decay: Any, rate: Any, sharpen: Any,
+) -> Any:  # fmt: skip
+    """Take one step of Adam on L lanes with the derivative ``g = scale slope + decay value``."""
+    kind = LANES[value.dtype]
+    real = value.dtype
+    signature = types.void(value, moment, square, types.int64, slope, types.int64, real, real, real, real)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value_at, moment_at, square_at = (address(context, builder, sig.args[i], args[i], args[3]) for i in range(3))
+        slope_at = address(context, builder, sig.args[4], args[4], args[5])
+        scale, decay, rate, sharpen = (splat(builder, scalar, kind.count) for scalar in args[6:10])
+        value, m, s, slope = (load(builder, p, kind.vector) for p in (value_at, moment_at, square_at, slope_at))
+        g = multiply_add(builder, decay, value, builder.fmul(scale, slope), kind)
+        m = multiply_add(builder, kind.constant(1 - _DECAY), builder.fsub(g, m), m, kind)
+        s = multiply_add(builder, kind.constant(1 - _SQUARE_DECAY), builder.fsub(builder.fmul(g, g), s), s, kind)
+        store(builder, m, moment_at)
+        store(builder, s, square_at)
+        signature = ir.FunctionType(kind.vector, [kind.vector])
+        root = cgutils.get_or_insert_function(builder.module, signature, f"llvm.sqrt.v{kind.count}{kind.mangled}")
+        size = builder.fadd(builder.call(root, [builder.fmul(s, sharpen)]), kind.constant(_EPSILON))
+        store(builder, builder.fsub(value, builder.fdiv(builder.fmul(rate, m), size)), value_at)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@jit
+def descend(value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay: Any, rate: Any, sharpen: Any) -> None:
+    """Take one step of Adam on (k,) arrays with the derivative scale slope + decay value.
+
+    ``rate`` is divided by 1 - beta1^t beforehand, ``sharpen`` is 1 / (1 - beta2^t).
+    """
+    whole = value.size - value.size % LANE
+    for j in range(0, whole, LANE):
+        _descend_lanes(value, moment, square, j, slope, j, scale, decay, rate, sharpen)
+    for j in range(whole, value.size):
+        g = scale * slope[j] + decay * value[j]
+        moment[j] += np.float32(1 - _DECAY) * (g - moment[j])
+        square[j] += np.float32(1 - _SQUARE_DECAY) * (g * g - square[j])
+        value[j] -= rate * moment[j] / (np.sqrt(square[j] * sharpen) + np.float32(_EPSILON))
+
+
+@fast_jit
+def descend_row(
+    value: Any, moment: Any, square: Any, row: Any, slope: Any, s_row: Any, scale: Any, decay: Any, rate: Any,
+    sharpen: Any,
+) -> Any:  # fmt: skip
+    """`descend` for one row of (k, S) arrays; return the derivative in ``scale``."""
+    width = value.shape[1]
+    total = np.float32(0)
+    for j in range(width):
+        total += slope[s_row, j] * value[row, j]
+    for j in range(0, width, LANE):
+        _descend_lanes(value, moment, square, row * width + j, slope, s_row * width + j, scale, decay, rate, sharpen)
+    return total
 
 
 @intrinsic
@@ -179,8 +241,8 @@ def adam_step(
 
     ``roughness`` (N, N) is twice the penalty on C; ``by_basis`` (N, 4 K) maps coefficients to tables.
     """
-    factor = schedule / (1.0 - DECAY**step)
-    sharpen = np.float32(1.0 / (1.0 - SQUARE_DECAY**step))
+    factor = schedule / (1.0 - _DECAY**step)
+    sharpen = np.float32(1.0 / (1.0 - _SQUARE_DECAY**step))
     one, zero = np.float32(1), np.float32(0)
     rate = np.float32(factor) * rates.W
     decay = np.float32(2) * rates.alpha

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,9 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # neither the package's nor the user's cache directory is writable
         return njit(**options)(function)
+
+
+fast_jit = partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})  # for loops without a rounding trick
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +143,7 @@ def _extract_offsets(builder: Any, offset: Any, kind: Lanes) -> list[Any]:
 
 
 def _interleave(builder: Any, left: Any, right: Any, chunk: int, half: int) -> Any:
-    """Interleave chunks of ``left`` and ``right`` within every 128 bits, from their low (0) or high (1) halves.
-
-    Shuffles within 128-bit lanes are cheap on every processor.
-    """
+    """Interleave chunks within every 128 bits (cheap on every processor), from low (0) or high (1) halves."""
     count = left.type.count
     group = 4 if isinstance(left.type.element, ir.FloatType) else 2
     order = []
@@ -178,7 +179,7 @@ def gather_cubics(builder: Any, cells: Any, offsets: list[Any], kind: Lanes) -> 
     return _transpose_lanes(builder, [joined(i, i + 2, skip) for skip in (0, 2) for i in (0, 1)])
 
 
-def split_powers(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
+def to_rows(builder: Any, powers: list[Any], kind: Lanes) -> list[Any]:
     """Return one row of four per lane from four vectors, one per power of t: the inverse of `gather_cubics`."""
     rows = _transpose_lanes(builder, powers)
     if kind.integer is I32:

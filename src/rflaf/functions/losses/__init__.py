@@ -13,8 +13,7 @@ array([0.69314718])
 """
 
 from .base import Loss, Units, same_units
-from .counts import HIGHEST_LOGARITHM, Poisson
-from .labels import Logistic, Softmax, SquaredHinge
+from .labels_and_counts import HIGHEST_LOGARITHM, Logistic, Poisson, Softmax, SquaredHinge
 from .residual import HUBER_DEVIATIONS, Huber, Pinball, Squared, quantiles
 
 __all__ = [

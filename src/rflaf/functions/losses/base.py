@@ -14,10 +14,7 @@ LEAST_SHARE = 1e-6  # the share of a rarer class, or a smaller mean count, in `L
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """Scaling of a problem: it is solved for (y - centre) / scale, and f = shift + stretch (f scaled).
-
-    All (n_outputs,).
-    """
+    """Scaling of a problem, each (n_outputs,): solved for (y - centre) / scale, then f = shift + stretch (f scaled)."""
 
     centre: Array
     scale: Array

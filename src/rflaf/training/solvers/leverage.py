@@ -18,7 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.densities import Directions
-from rflaf.model.features import FeatureMap, sum_equations
+from rflaf.model.features import FeatureMap
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import Block, BlockSource, Scratch
 from rflaf.rows.executors import Executor
@@ -86,16 +86,11 @@ def scores_from_equations(equations: NormalEquations, lam: float | None = None) 
 
 def leverage_scores(source: BlockSource, pool: FeatureMap, lam: float | None, executor: Executor) -> Leverage:
     """Exact scores from one pass over all rows; memory is a few (pool_size, pool_size) matrices."""
-    return scores_from_equations(sum_equations(source, pool, executor), lam)
+    return scores_from_equations(pool.sum_equations(source, executor), lam)
 
 
 def sampled_leverage_scores(
-    source: BlockSource,
-    pool: FeatureMap,
-    lam: float | None,
-    n_rows: int,
-    rng: np.random.Generator,
-    executor: Executor,
+    source: BlockSource, pool: FeatureMap, lam: float | None, n_rows: int, rng: np.random.Generator, executor: Executor
 ) -> Leverage:
     """Scores from a sample of rows, with their error estimated.
 
@@ -117,23 +112,18 @@ def sampled_leverage_scores(
     return replace(whole, relative_error=float(error))
 
 
-def resample(pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator) -> Directions:
-    """Draw ``n_components`` directions of the pool with replacement from q; duplicates are merged.
+def resample(
+    pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator
+) -> tuple[Directions, Leverage]:
+    """Draw ``n_components`` directions of the pool with replacement from q; merge duplicates, mark those kept.
 
     >>> from rflaf.functions.densities import Gaussian, draw
     >>> rng = np.random.default_rng(0)
     >>> pool = draw(Gaussian(), 2, 4, rng)
-    >>> kept = resample(pool, Leverage(np.array([3.0, 1.0, 1.0, 1.0]), lam=0.1), 3, rng)
+    >>> kept, _ = resample(pool, Leverage(np.array([3.0, 1.0, 1.0, 1.0]), lam=0.1), 3, rng)
     >>> kept.n_draws
     3
     """
-    return resample_and_mark(pool, leverage, n_components, rng)[0]
-
-
-def resample_and_mark(
-    pool: Directions, leverage: Leverage, n_components: int, rng: np.random.Generator
-) -> tuple[Directions, Leverage]:
-    """Resample, and mark the directions drawn as kept in the scores."""
     q = leverage.probabilities
     drawn = rng.choice(q.size, size=n_components, p=q)
     kept, copies = np.unique(drawn, return_counts=True)

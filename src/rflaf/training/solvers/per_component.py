@@ -8,10 +8,6 @@ so the normal equations, their spectrum and leave-one-out errors are those of an
 
 With one output sigma_m is c_m itself. With several, each component keeps one activation, the leading singular vector of
 its coefficients over the outputs, and the output weights are solved again: from the same sums, without another pass.
-
-Between one shared activation and one per component stand K shapes that all components mix: theta = L Phi with Phi
-(K, n_basis), from the convex solution by its singular vectors, then polished by solving for L and Phi in turn, each
-a ridge on mixtures of the same sums.
 """
 
 from __future__ import annotations
@@ -20,9 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import block_diag
 
-from rflaf.errors import Array, StopReason
+from rflaf.errors import Array
 from rflaf.functions._kernels import features as _kernels
 from rflaf.functions._kernels import pairs as _pair_kernels
 from rflaf.functions.bases import Basis, Pieces
@@ -33,7 +28,6 @@ from rflaf.model.ridge import RidgeSolution
 from rflaf.rows.blocks import Block, BlockSource, Scratch
 from rflaf.rows.executors import Executor
 
-_POLISHED = 1e-4  # relative fall of the objective below which shapes and loadings are no longer solved in turn
 _ROUGHNESS = 0.99  # rho, the share of the penalty that second differences take
 
 
@@ -70,10 +64,7 @@ class ExpandedMap(RowFeatures):
         return out
 
     def sum_equations(self, source: BlockSource, executor: Executor) -> NormalEquations:
-        """Sum the normal equations of all rows in one pass: by pairs of components where functions are local.
-
-        Then a row has few nonzero functions, and only products of these are summed.
-        """
+        """Sum the normal equations in one pass: by pairs of components where few functions are nonzero."""
         local = self.pieces.local()
         if local is None:
             return RowFeatures.sum_equations(self, source, executor)
@@ -137,17 +128,13 @@ class PairSums:
 
 @dataclass(frozen=True, slots=True)
 class ComponentActivations:
-    """Activations ``a`` (n_components, n_basis) and output weights ``v`` (n_components, n_outputs).
-
-    ``equations`` are those of one feature per component, the last layer.
-    """
+    """Activations ``a`` (n_components, n_basis), ``v`` (n_components, n_outputs), and equations of the last layer."""
 
     a: Array
     v: Array
     intercept: Array
     equations: NormalEquations
-    trace: Array
-    stop_reason: StopReason = StopReason.CONVEX
+    objective: float
 
 
 def expand(directions: Directions, basis: Basis, dtype: Any) -> ExpandedMap:
@@ -173,76 +160,19 @@ def smoothing_coordinates(basis: Basis) -> Array:
 def solve_per_component(
     equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool
 ) -> ComponentActivations:
-    """Return activations and output weights from the solution of the expanded equations (importance included)."""
-    return _assemble(equations, convex.v.reshape(-1, T.shape[0], equations.n_outputs), convex, T, intercept)
-
-
-def solve_shapes(
-    equations: NormalEquations, convex: RidgeSolution, T: Array, intercept: bool, n_shapes: int
-) -> ComponentActivations:
-    """Return activations that are mixtures of ``n_shapes`` shapes.
-
-    With several outputs the leading activations of the components are projected on their ``n_shapes`` main shapes.
-    """
+    """Return unit activations and output weights from the expanded solution; several outputs are solved again."""
     theta = convex.v.reshape(-1, T.shape[0], equations.n_outputs)
-    if equations.n_outputs > 1:
-        return _assemble(equations, _on_main_shapes(theta, n_shapes), convex, T, intercept)
-    shapes = _main_shapes(theta[:, :, 0], n_shapes)
-    objectives: list[float] = []
-    while len(objectives) < 2 or objectives[-1] < objectives[-2] * (1 - _POLISHED):
-        mixing = np.kron(np.eye(theta.shape[0]), shapes.T)
-        loadings = _solve_mixed(equations, mixing, intercept, convex.ridge).v.reshape(-1, shapes.shape[0])
-        loadings = np.linalg.qr(loadings)[0]
-        mixing = np.kron(loadings, np.eye(T.shape[0]))
-        solution = _solve_mixed(equations, mixing, intercept, convex.ridge)
-        theta = (loadings @ solution.v.reshape(-1, T.shape[0]))[:, :, None]
-        shapes = _main_shapes(theta[:, :, 0], n_shapes)
-        objectives.append(solution.objective)
-    return _assemble(equations, theta, solution, T, intercept)
-
-
-def main_activations(theta: Array, n_shapes: int | None) -> Array:
-    """Return unit activations (n_components, n_basis), one per component, for theta (n_components, n_basis, n_outputs).
-
-    If a number of shapes is given, all are mixtures of as many.
-    """
-    return _leading_shapes(theta if n_shapes is None else _on_main_shapes(theta, n_shapes))
-
-
-def _on_main_shapes(theta: Array, n_shapes: int) -> Array:
-    """Project the leading activation of every component on the main shapes of all; shaped as ``theta``."""
-    left, size, right = np.linalg.svd(theta, full_matrices=False)
-    leading = left[:, :, 0] * size[:, :1]
-    shapes = _main_shapes(leading, n_shapes)
-    return np.asarray((leading @ shapes.T @ shapes)[:, :, None] * right[:, None, 0])
-
-
-def _main_shapes(theta: Array, n_shapes: int) -> Array:
-    """Orthonormal rows (n_shapes, n_basis), the shapes most of the rows of ``theta`` are made of."""
-    return np.asarray(np.linalg.svd(theta, full_matrices=False)[2][:n_shapes])
-
-
-def _solve_mixed(equations: NormalEquations, mixing: Array, intercept: bool, ridge: float) -> RidgeSolution:
-    """Solve the ridge on features z mixing, (n_components * n_basis, k)."""
-    tail = np.eye(1 + equations.n_outputs)
-    return equations.mix(block_diag(mixing, tail)).system(intercept).solve(ridge)
-
-
-def _assemble(
-    equations: NormalEquations, theta: Array, convex: RidgeSolution, T: Array, intercept: bool
-) -> ComponentActivations:
-    """Build one unit activation per component, its size in the output weights; several outputs are solved again."""
-    shapes = _leading_shapes(theta)
+    shapes = leading_shapes(theta)
     combined = combine(equations, shapes)
     if equations.n_outputs == 1:
         v, solution = np.einsum("mi,mio->mo", shapes, theta), convex
     else:
         solution = combined.system(intercept).solve(convex.ridge)
         v = solution.v
-    return ComponentActivations(shapes @ T.T, v, solution.intercept, combined, np.array([solution.objective]))
+    return ComponentActivations(shapes @ T.T, v, solution.intercept, combined, solution.objective)
 
 
-def _leading_shapes(theta: Array) -> Array:
+def leading_shapes(theta: Array) -> Array:
     """Unit vectors (n_components, n_basis) nearest to all columns of each theta (n_components, n_basis, n_outputs)."""
     left, _, _ = np.linalg.svd(theta, full_matrices=False)
     leading = left[:, :, 0]

@@ -40,8 +40,6 @@ STARTS: dict[str, Callable[[Array], Array]] = {
 _LOWER_RIDGE = 0.2  # a ridge this much lower under the learned activation is worth another descent
 _MOST_DESCENTS = 4
 _POLISH_BLOCK = 8192  # rows, as there are few components
-
-
 _STOP_REASONS = {0: StopReason.CONVERGED, 1: StopReason.ITERATIONS, 99: StopReason.CONVERGED}  # of L-BFGS-B
 
 
@@ -83,10 +81,7 @@ class SharedActivation:
 
 @dataclass(frozen=True, slots=True)
 class ActivationTask:
-    """Rows, directions and basis to learn an activation for, and how.
-
-    Projections are kept in ``dtype``, that of the rows if None.
-    """
+    """Rows, directions and basis to learn an activation for; projections are kept in ``dtype``, or the rows'."""
 
     source: BlockSource
     directions: Directions
@@ -151,15 +146,9 @@ def learn_shared_activation(task: ActivationTask, alpha: float | None, start: Ar
     problem = task.problem(sample, _first(task.directions, search.n_components))
     here, trace, reason = _descend_repeatedly(problem, a, alpha, search)
     part = replace(task, dtype=None).problem(small, few)
-    covariance = part.covariance(here.a, here.ridge * few.n_components / problem.importance.size)
-    return SharedActivation(
-        here.a,
-        covariance * small.n_samples / sample.n_samples,
-        np.array(trace),
-        reason,
-        name,
-        here.ridge / problem.importance.size,
-    )
+    width = problem.importance.size
+    covariance = part.covariance(here.a, here.ridge * few.n_components / width) * small.n_samples / sample.n_samples
+    return SharedActivation(here.a, covariance, np.array(trace), reason, name, here.ridge / width)
 
 
 def _descend_repeatedly(

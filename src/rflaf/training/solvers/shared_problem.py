@@ -41,19 +41,6 @@ class ProjectedBlock:
     design: Array
 
 
-@dataclass(slots=True)
-class Curvature:
-    """Sums over rows, one matrix per output: H' H and H' [z | 1 | y]."""
-
-    HH: Array
-    HA: Array
-
-    def __iadd__(self, other: Curvature) -> Curvature:
-        self.HH += other.HH
-        self.HA += other.HA
-        return self
-
-
 @dataclass(frozen=True, slots=True)
 class SharedProblem:
     """J(a) and its derivatives on rows whose projections are kept in memory."""
@@ -131,9 +118,9 @@ class SharedProblem:
         equations = self.equations(a)
         system = equations.system(self.intercept)
         solution = system.solve(ridge)
-        curvature = self._curvature(solution)
+        HH, HA = np.split(self._curvature(solution), [a.size], axis=2)
         information = sum(
-            _projected_information(curvature.HH[o], curvature.HA[o], self.importance, equations, system, solution)
+            _projected_information(HH[o], HA[o], self.importance, equations, system, solution)
             for o in range(solution.v.shape[1])
         )
         tangent = np.eye(a.size) - np.outer(a, a) / (a @ a)
@@ -141,12 +128,13 @@ class SharedProblem:
         noise = float(solution.mean_residual.mean()) / (1 - spent)
         return noise / system.count * np.linalg.pinv(tangent @ information @ tangent, rcond=1e-6, hermitian=True)
 
-    def _curvature(self, solution: RidgeSolution) -> Curvature:
+    def _curvature(self, solution: RidgeSolution) -> Array:
+        """H' [H | z | 1 | y] summed over rows, one matrix per output."""
         v = self.importance[:, None] * solution.v
         first, last = self.pieces.alive()
         n_basis = self.pieces.coefficients.shape[1]
 
-        def sum_curvature(block: ProjectedBlock, scratch: Scratch) -> Curvature:
+        def sum_curvature(block: ProjectedBlock, scratch: Scratch) -> Array:
             H = scratch.array("H", (v.shape[1], n_basis, block.u.shape[1]), block.u.dtype)
             H[...] = 0
             pieces = self.pieces.coefficients.astype(block.u.dtype)
@@ -154,7 +142,7 @@ class SharedProblem:
                 _kernels.contract(block.u, v[:, o].astype(block.u.dtype), pieces, first, last, H[o])
             if block.weight is not None:
                 H *= np.sqrt(block.weight)
-            return Curvature((H @ H.transpose(0, 2, 1)).astype(float), (H @ block.design.T).astype(float))
+            return np.concatenate([H @ H.transpose(0, 2, 1), H @ block.design.T], axis=2).astype(float)
 
         return self.executor.reduce(self.blocks, sum_curvature, "measure the curvature of the activation")
 

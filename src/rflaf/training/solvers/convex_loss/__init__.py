@@ -11,8 +11,7 @@ than a pass, and six to eight steps are enough.
 """
 
 from .descent import RiskSolution, hides_rounding, minimise_risk, tolerance, whiten
-from .feature_rows import KeptRows, MadeRows, OneFold
-from .objective import PastRows, Risk, on_row_space
+from .objective import KeptRows, MadeRows, OneFold, PastRows, Risk, on_row_space
 from .ridge_choice import RidgeChoice, choose_ridge, ridge_grid
 
 __all__ = [

@@ -128,10 +128,7 @@ def tolerance(risk: Risk, asked: float) -> float:
 
 
 def hides_rounding(n_rows: float, loss: Loss) -> bool:
-    """Return whether a search may use single precision: the noise of many rows hides its rounding.
-
-    A loss of straight pieces amplifies even that rounding.
-    """
+    """Return whether a search may use single precision: many rows hide rounding, unless straight pieces amplify it."""
     return n_rows > _MANY_ROWS and not loss.straight
 
 

@@ -1,28 +1,116 @@
-"""The regularised risk, its derivatives and its curvature, as sums over blocks of features."""
+"""The regularised risk, its derivatives and its curvature, as sums over blocks of features.
+
+The features are computed in every pass, kept, or one fold of either.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions._kernels.losses import Objective, sum_pass
 from rflaf.functions.losses import Loss
-from rflaf.model.features import RowFeatures, complete_design, sum_equations
+from rflaf.model.features import RowFeatures, complete_design
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.ridge import RidgeFactor, RidgeSystem
-from rflaf.rows.blocks import Block, BlockSource, Scratch
+from rflaf.rows.blocks import Block, BlockSource, Pairs, Scratch, Unchanged
 from rflaf.rows.executors import Executor, Items
-
-from .feature_rows import FeatureRows, KeptRows, MadeRows
 
 KEPT_FEATURE_BYTES = 2**30  # features up to this size are kept, larger ones are computed in every pass
 _LEAST_SHARE = 1e-4  # lower bound on a row's curvature, as a share of the mean
 
 Whitening = tuple[float, RidgeFactor]  # mean curvature c of the loss, and the factor of G + 2 ridge / c
+Make = Callable[[Any, Scratch], Block]  # from an item to a block whose ``X`` are features (n_components, n_rows)
+
+
+class FeatureRows(Protocol):
+    """Features with targets and weights: items, and the function that makes a block of one where the item lives."""
+
+    @property
+    def items(self) -> Items[Any]: ...
+
+    @property
+    def make(self) -> Make: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRows:
+    """Features times their importance, computed again in every pass."""
+
+    source: BlockSource
+    features: RowFeatures
+    importance: Array
+
+    @property
+    def items(self) -> Items[Any]:
+        return self.source
+
+    @property
+    def make(self) -> Make:
+        features, importance = self.features, self.importance
+        weighted = bool((importance != 1).any())  # it is one throughout under plain sampling
+
+        def compute(block: Block, scratch: Scratch) -> Block:
+            z = scratch.array("z", (features.n_components, block.n_rows), features.dtype)
+            features.features(block.X, z)
+            if weighted:
+                z *= importance[:, None].astype(z.dtype)
+            return Block(z, block.y, block.weight)
+
+        return compute
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all features."""
+        return self.source.n_samples * self.features.n_components * self.features.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Features kept in memory, or where the cluster keeps them."""
+
+    blocks: Items[Block]
+
+    @property
+    def items(self) -> Items[Any]:
+        return Unchanged(self.blocks)
+
+    @property
+    def make(self) -> Make:
+        return lambda block, scratch: block
+
+
+@dataclass(frozen=True, slots=True)
+class OneFold:
+    """Rows of one fold with a weight of zero or, where ``held_out``, the rows of that fold alone.
+
+    ``folds`` holds per block the fold of every row, and the weights of all folds there.
+    """
+
+    rows: FeatureRows
+    folds: Items[tuple[Array, Array]]
+    fold: int
+    held_out: bool
+
+    @property
+    def items(self) -> Items[Any]:
+        return Pairs(self.rows.items, self.folds)
+
+    @property
+    def make(self) -> Make:
+        make, fold, held_out = self.rows.make, self.fold, self.held_out
+
+        def weigh(pair: Any, scratch: Scratch) -> Block:
+            item, (folds, _) = pair
+            block = make(item, scratch)
+            weighs = (folds == fold) == held_out
+            return replace(block, weight=weighs * (1.0 if block.weight is None else block.weight))
+
+        return weigh
 
 
 @dataclass(slots=True)
@@ -92,10 +180,7 @@ class PastRows:
 
 @dataclass(frozen=True)
 class Risk:
-    """The regularised risk, with the mean products of its features to whiten by.
-
-    ``past`` adds the quadratic of rows seen before.
-    """
+    """The regularised risk, with mean products of features to whiten by; ``past`` is the quadratic of earlier rows."""
 
     rows: FeatureRows
     loss: Loss
@@ -108,22 +193,14 @@ class Risk:
 
     @classmethod
     def of_rows(
-        cls,
-        source: BlockSource,
-        features: RowFeatures,
-        importance: Array,
-        loss: Loss,
-        intercept: bool,
-        executor: Executor,
-        memory: int | None = None,
+        cls, made: MadeRows, loss: Loss, intercept: bool, executor: Executor, memory: int | None = None
     ) -> Risk:
-        """Return the risk on the features of a source, which are kept where they fit in ``memory`` bytes."""
-        made = MadeRows(source, features, importance)
+        """Return the risk on the features of rows, which are kept where they fit in ``memory`` bytes."""
         if made.size <= (KEPT_FEATURE_BYTES if memory is None else memory):
             make = made.make
-            kept = executor.map(source, lambda block: make(block, Scratch()), "compute the features")
+            kept = executor.map(made.source, lambda block: make(block, Scratch()), "compute the features")
             return cls.of_blocks(kept, loss, intercept, executor)
-        equations = sum_equations(source, features, executor).scale(importance)
+        equations = made.features.sum_equations(made.source, executor).scale(made.importance)
         return cls(made, loss, equations.system(intercept), equations.weight, intercept, executor)
 
     @classmethod
@@ -240,11 +317,7 @@ class Risk:
 
 
 def on_row_space(risk: Risk) -> tuple[Risk, Array] | None:
-    """Return the problem in fewer unknowns and Q (n_components, rank) with V = Q V', or None if not smaller.
-
-    A ridge keeps V in the span of the rows' features, so with fewer rows than features the coordinates
-    in that span suffice.
-    """
+    """Return the problem in the span of fewer rows than features and Q (n_components, rank), V = Q V'; or None."""
     rows = risk.rows
     if not isinstance(rows, KeptRows) or 2 * risk.system.n_rows > risk.system.G.shape[0]:
         return None

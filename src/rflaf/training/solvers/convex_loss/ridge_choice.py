@@ -15,8 +15,7 @@ from rflaf.rows.executors import Items
 from rflaf.rows.folds import N_FOLDS, folds_of
 
 from .descent import hides_rounding, minimise_risk, tolerance, whiten, worth_rewhitening
-from .feature_rows import KeptRows, OneFold
-from .objective import KEPT_FEATURE_BYTES, Risk, Whitening
+from .objective import KEPT_FEATURE_BYTES, KeptRows, OneFold, Risk, Whitening
 
 _ROWS_FOR_ONE_FOLD = 2000  # with more rows a single fold suffices to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
@@ -85,11 +84,9 @@ def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, A
 
 def _split(risk: Risk, folds: Items[tuple[Array, Array]], weights: Array, fold: int) -> tuple[Risk, Risk]:
     """Return the problem on all folds but one, and on that one."""
-    held_out = float(weights[fold])
-    return (
-        replace(risk, rows=OneFold(risk.rows, folds, fold, False), weight=float(weights.sum()) - held_out),
-        replace(risk, rows=OneFold(risk.rows, folds, fold, True), weight=held_out),
-    )
+    kept, held_out = (OneFold(risk.rows, folds, fold, held_out) for held_out in (False, True))
+    out = float(weights[fold])
+    return replace(risk, rows=kept, weight=float(weights.sum()) - out), replace(risk, rows=held_out, weight=out)
 
 
 def _searched_in_single(risk: Risk, source: BlockSource, memory: int | None) -> bool:
@@ -112,9 +109,6 @@ def _split_in_single(risk: Risk, folds: Items[tuple[Array, Array]], weights: Arr
 
     both = risk.executor.map(Pairs(risk.rows.items, folds), copy_parts, "copy the features")
     kept, held_out = (KeptRows(risk.executor.map(both, itemgetter(part), "split the copies")) for part in (0, 1))
-    system = replace(risk.system, precision=float(np.finfo(np.float32).eps))
+    risk = replace(risk, system=replace(risk.system, precision=float(np.finfo(np.float32).eps)))
     out = float(weights[fold])
-    return (
-        replace(risk, rows=kept, system=system, weight=float(weights.sum()) - out),
-        replace(risk, rows=held_out, system=system, weight=out),
-    )
+    return replace(risk, rows=kept, weight=float(weights.sum()) - out), replace(risk, rows=held_out, weight=out)

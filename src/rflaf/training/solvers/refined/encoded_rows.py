@@ -108,7 +108,6 @@ class Chunks(Protocol):
 
     def __getitem__(self, i: int) -> tuple[Rows, Array]:
         """Rows, and the index of those to use."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

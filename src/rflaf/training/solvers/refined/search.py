@@ -41,10 +41,7 @@ _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate after its training: its loss on rows held out, and its outputs there, (n_held_out, O).
-
-    ``strength`` (n_features,) is how far every column moved its components.
-    """
+    """A candidate's held-out loss and outputs (n_held_out, O), and the strength of its columns (n_features,)."""
 
     recipe: Recipe
     width: int
@@ -64,20 +61,12 @@ class _Part:
     generator: np.random.Generator
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Outputs of a member on the rows held out, (n_held_out, O), and the strength of its columns, (n_features,)."""
-
-    outputs: Array
-    strength: Array
+_Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,)
 
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """Rows to search on, pairs (rows to train on, rows held out), and one seed for all candidates.
-
-    ``effort`` is the share of a recipe's epochs that its candidate is trained for.
-    """
+    """Rows to search on, pairs (to train on, held out), one seed, and the share of a recipe's epochs to train for."""
 
     table: RowsInMemory
     mean: Array
@@ -129,15 +118,15 @@ class Hunt:
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         alone = Members((trainer,), (part.generator,), np.random.default_rng(self.seed))
         train_members(alone, InMemory(rows, kept), kept.size, self.effort)
-        return _Answer(trainer.outputs(rows, held_out), trainer.strength())
+        return trainer.outputs(rows, held_out), trainer.strength()
 
     def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:
         """Judge the mean of the members of a candidate on the rows held out by every split."""
         outputs, strengths = [], []
         for split in range(len(self.splits)):
-            answers = [answer for part, answer in own if part.split == split]
-            outputs.append(np.mean([answer.outputs for answer in answers], axis=0))
-            strengths.append(np.sqrt(np.sum([answer.strength**2 for answer in answers], axis=0)))
+            members, moved = zip(*(answer for part, answer in own if part.split == split), strict=True)
+            outputs.append(np.mean(members, axis=0))
+            strengths.append(np.sqrt(np.sum([strength**2 for strength in moved], axis=0)))
         held_out_outputs = np.concatenate(outputs)
         error = self.mean_loss(shape.loss, held_out_outputs)
         return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))
@@ -225,10 +214,7 @@ def _error(trial: Trial) -> float:
 
 
 def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
-    """Try the best recipe at other widths; return the chosen trial, the narrowest within ``tolerance``, first.
-
-    Widths are halved and doubled; twice the widest is tried while it pays.
-    """
+    """Try the best recipe at halved and doubled widths; return the narrowest trial within ``tolerance`` first."""
 
     def at(*widths: int) -> list[Trial]:
         return hunt.compare([(replace(shape, n_components=width), best.recipe) for width in widths], executor)
@@ -262,10 +248,7 @@ class Settled:
 def settle(
     hunt: Hunt, shape: Shape, tree: RecipeTree, keep_outliers: bool, width_tolerance: float | None, executor: Executor
 ) -> Settled:
-    """Search for the recipe; leave weak columns out, weigh outliers less, and choose the width.
-
-    The width is that of ``shape`` unless a ``width_tolerance`` is given to choose it by.
-    """
+    """Search for the recipe; leave weak columns out, weigh outliers less, choose the width if a tolerance is given."""
     trials = search(hunt, shape, tree, executor)
     outliers = find_outliers(hunt, trials[0]) if shape.loss.closed_form and not keep_outliers else None
     if outliers is not None:

@@ -33,10 +33,7 @@ _ROUGHNESS = 1e-3  # gamma
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The model to train: width, basis, one shared activation or one per component, first directions, and the loss.
-
-    ``base`` holds the outputs the activations add to, one per target; empty for zero.
-    """
+    """The model to train; ``base`` holds the outputs that the activations add to, one per target, empty for zero."""
 
     n_components: int
     basis: Basis
@@ -45,11 +42,6 @@ class Shape:
     bandwidth: float | None = None
     loss: Loss = field(default_factory=Squared)
     base: tuple[float, ...] = ()
-
-    @property
-    def delta(self) -> float:
-        """Return the residual beyond which a row pulls no harder; infinite for the squared loss."""
-        return self.loss.reach
 
     def objective(self, n_outputs: int) -> Objective:
         """Return the loss in the form the compiled loops take."""

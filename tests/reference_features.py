@@ -6,8 +6,7 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions.bases import Pieces
-
-from .features import FeatureMap, from_centre
+from rflaf.model.features import FeatureMap, from_centre
 
 
 def scatter_reference(u: Array, e: Array, n_cells: int) -> Array:
