@@ -138,8 +138,7 @@ def plain_width(bound: float, lam: float, dimension: float, delta: float, consta
     369
     """
     check_positive("bound", bound, "It is the largest absolute value of the activation.")
-    check_lambda(lam)
-    return width(bound**2 / lam, dimension, delta, constant)
+    return width(bound**2 / check_lambda(lam), dimension, delta, constant)
 
 
 def bernstein_width(mass: float, dimension: float, delta: float, accuracy: float = 0.5, top: float = 1.0) -> int:

@@ -34,8 +34,7 @@ def spectrum_of_gram(K: ArrayLike) -> Array:
 def spectrum_of_features(blocks: Iterable[Array]) -> Array:
     """Return the eigenvalues mu (s,) of Z Z' / (s n), the largest first, for blocks of rows (n_rows, s) of Z.
 
-    They equal the eigenvalues of Z' Z / (s n), summed over the blocks; K = Z Z' / s is never formed. If s > n, the last
-    s - n are zero.
+    They equal those of Z' Z / (s n), so that K = Z Z' / s is never formed. If s > n, the last s - n are zero.
 
     >>> spectrum_of_features([np.array([[2.0, 0.0]]), np.array([[0.0, 4.0]])])
     array([4., 1.])

@@ -18,15 +18,13 @@ from rflaf.errors import Array, InvalidParameterError
 
 from .dimension import check_eigenvalues, effective_dimension, spectrum_of_features
 
-_MOST_EXACT = 2048  # components up to which all eigenvalues are found
-_N_LEADING = 512  # of a wider kernel
+_MOST_EXACT, _N_LEADING = 2048, 512  # components up to which all eigenvalues are found; number found of a wider kernel
 _BLOCK_ROWS = 2048
 _N_POINTS = 24  # eigenvalues compared with a law, evenly spaced in the logarithm of their index
 _LEAST_EIGENVALUES = 8
 _CLIFF = 1e-6  # a fall by this factor from one eigenvalue to the next ends a finite rank
 _NUMERICAL_ZERO = 1e-10  # of the largest
-_RELIABLE = 0.25  # relative error up to which an eigenvalue enters the fit of the decay
-_NOT_ZERO = 0.6  # relative error up to which the last eigenvalue confirms the rank
+_RELIABLE, _NOT_ZERO = 0.25, 0.6  # relative errors up to which one enters the fit, and the last confirms a rank
 _HARMONIC = 1.05  # t up to which a decay counts as harmonic; with its standard error
 
 
@@ -39,7 +37,6 @@ class KernelSpectrum:
     eigenvalues : (k,), the largest first
     error : (k,), root mean square error from sampling rows and components, estimated from halves of either
     trace : sum of all eigenvalues, including those not computed
-    n_rows, n_components : of the samples
     """
 
     eigenvalues: Array
@@ -197,8 +194,7 @@ def _eigenvalues(Z: Array) -> Array:
 def _sampling_error(mu: Array, halves: tuple[Array, Array]) -> Array:
     """Estimate the root mean square error of eigenvalues ``mu`` (k,), variance and bias, from two halves.
 
-    A bias inverse to the sample size is the difference between the mean of the halves and the whole. A single
-    difference may vanish by chance; the mean square over a few neighbours does not.
+    A single difference may vanish by chance; the mean square over a few neighbours does not.
     """
     found = (_eigenvalues(half)[: mu.size] for half in halves)
     first, second = (np.pad(values, (0, mu.size - values.size)) for values in found)
