@@ -53,7 +53,7 @@ OWNERS = {  # a library -> the only modules, or folders of modules, that may imp
     "pooch": {"study.datasets"},
     "tqdm": {"study.datasets"},
     "openpyxl": {"study.datasets"},
-    "lightgbm": {"inspection.report", "study.estimator_trials"},
+    "lightgbm": {"inspection.report", "study.protocols"},
 }
 MODULES = sorted(
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")

@@ -14,6 +14,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 import skl2onnx
+from formula_reference import evaluate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
@@ -26,7 +27,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import rflaf
 from rflaf import Activation, RandomActivationFeatures, RandomFeatureModel, RFLAFClassifier, RFLAFRegressor
 from rflaf.cli.app import run
-from rflaf.export.formula import evaluate, formula_of
+from rflaf.export.formula import formula_of
 from rflaf.export.programs import register_onnx_converters, to_c, to_onnx
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots

@@ -27,8 +27,8 @@ from rflaf.functions.densities import AxesFirst, Gaussian
 from rflaf.inspection.report import render_report, write_report
 from rflaf.inspection.report.checks import as_codes, check_data
 from rflaf.inspection.report.findings import gather
+from rflaf.inspection.report.overview import verdict
 from rflaf.inspection.report.quality import compare
-from rflaf.inspection.report.scores import verdict
 from rflaf.inspection.report.subject import subject_of
 
 EVIL = '<script>alert("x")</script>'

@@ -79,10 +79,10 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
 
 
 def test_no_module_is_imported_because_a_record_names_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "rflaf.study.lemmas", raising=False)
+    monkeypatch.delitem(sys.modules, "rflaf.study.measurements", raising=False)
     with pytest.raises(InvalidParameterError, match="results of this package only"):
         checkpoint._unpack({"data": "LemmaCount", "fields": {}}, {})
-    assert "rflaf.study.lemmas" not in sys.modules
+    assert "rflaf.study.measurements" not in sys.modules
 
 
 def test_a_record_cut_short_is_dropped_and_written_over(tmp_path):

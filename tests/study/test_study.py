@@ -16,7 +16,7 @@ import pytest
 from rflaf import datasets
 from rflaf.cli import app as cli
 from rflaf.errors import InvalidParameterError, MissingExtraError
-from rflaf.study import command, estimator_trials, experiments, figures, protocols, result_tables, runner
+from rflaf.study import command, experiments, figures, protocols, result_tables, runner
 from rflaf.study.trials import SCHEMES, Record, Score, Trial
 
 TINY = """
@@ -224,7 +224,7 @@ def test_lightgbm_is_a_reference_or_its_extra_is_named(made_up_data, monkeypatch
 
 
 def test_the_refined_model_is_the_default_estimator():
-    model = estimator_trials.make_estimator(Trial("protein", "compact", "", 0, "refined", 0, 3, 30), "regression")
+    model = protocols.make_estimator(Trial("protein", "compact", "", 0, "refined", 0, 3, 30), "regression")
     assert model.get_params()["n_components"] == 30
     assert model.directions == "refined"
     assert model.random_state == 3

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rflaf import theory
 from rflaf.study import theory_study
 from rflaf.study.datasets import Dataset, load
-from rflaf.study.gains import learned_kernel, measure_gain, tilted_kernels
 from rflaf.study.kernels import (
     SCHEMES,
     CoordinateKernel,
@@ -23,15 +22,19 @@ from rflaf.study.kernels import (
     spread,
     worst_for_plain,
 )
-from rflaf.study.lemmas import (
+from rflaf.study.measurements import (
     bisect_width,
     count_events,
     exact_width,
     failure_of_equal_eigenvalues,
+    learned_kernel,
     least_width,
     mass_of,
+    measure_gain,
+    measure_order,
+    spectra,
+    tilted_kernels,
 )
-from rflaf.study.orders import measure_order, spectra
 
 TINY = theory_study.Effort(20, 2, 2, 30, 60, 10, 2, ("teacher",))
 

@@ -20,8 +20,7 @@ from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.metrics import classification_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
-from rflaf.inspection.report.quality import usual_models
-from rflaf.inspection.report.speed import cost_in_batch
+from rflaf.inspection.report.quality import cost_in_batch, usual_models
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise

@@ -50,11 +50,8 @@ def check_name(name: str) -> None:
     """Refuse a prefix that is no C identifier."""
     fine = isinstance(name, str) and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name, re.ASCII)
     if not fine or len(name) > _LONGEST_NAME:
-        raise InvalidParameterError(
-            f"name must be a C identifier of at most {_LONGEST_NAME} letters, digits and underscores",
-            name,
-            "Use name='rflaf'.",
-        )
+        rule = f"name must be a C identifier of at most {_LONGEST_NAME} letters, digits and underscores"
+        raise InvalidParameterError(rule, name, "Use name='rflaf'.")
 
 
 def _needs_exp(head: Head | None) -> bool:
@@ -63,21 +60,18 @@ def _needs_exp(head: Head | None) -> bool:
 
 def _n_out(formula: Formula) -> int:
     """Return how many numbers the function writes; a classifier adds the index of the label."""
-    with_label = formula.head is not None and formula.head.classes is not None
-    return formula.n_answers + with_label
+    return formula.n_answers + (formula.head is not None and formula.head.classes is not None)
 
 
 def _comment(formula: Formula, name: str, real: str, feature_names: Sequence[str] | None) -> list[str]:
+    names: Sequence[str] = () if feature_names is None else feature_names
     exp = "Calls exp of math.h (link with -lm)." if _needs_exp(formula.head) else "Calls nothing."
     return [
         f"/* {name}: a random feature model with learned activations, written by rflaf as C99.",
         " *",
         f" * void {name}_predict(const {real} *x, {real} *out)",
         f" *     x    {formula.n_features} columns, finite",
-        *(
-            f" *          {i}: {_printable(column)}"
-            for i, column in enumerate([] if feature_names is None else feature_names)
-        ),
+        *(f" *          {i}: {_printable(column)}" for i, column in enumerate(names)),
         f" *     out  {_n_out(formula)} numbers",
         *(f" *          {line}" for line in _meaning(formula)),
         " *",
@@ -103,14 +97,13 @@ def _printable(value: object) -> str:
 
 
 def _body(formula: Formula, real: str) -> list[str]:
-    suffix = "f" if real == "float" else ""
     return [
         *_arrays(formula, real),
         "",
-        *_inputs(formula, real, suffix),
+        *_inputs(formula, real),
         "",
-        *_features(formula, real, suffix),
-        *([] if formula.head is None else ["", *_answers(formula.head, real, suffix)]),
+        *_features(formula, real),
+        *([] if formula.head is None else ["", *_answers(formula.head, real)]),
     ]
 
 
@@ -133,7 +126,7 @@ def _arrays(formula: Formula, real: str) -> list[str]:
     return lines + _array(real, "weights", formula.head.weights) + _array(real, "intercept", formula.head.intercept)
 
 
-def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
+def _inputs(formula: Formula, real: str) -> list[str]:
     """Return the code of u, the inputs of the components."""
     S = formula.n_components
     lines = [f"{real} u[{S}];", "int m;", "", f"for (m = 0; m < {S}; m++)", "    u[m] = bias[m];"]
@@ -171,7 +164,7 @@ def _inputs(formula: Formula, real: str, suffix: str) -> list[str]:
     return lines
 
 
-def _features(formula: Formula, real: str, suffix: str) -> list[str]:
+def _features(formula: Formula, real: str) -> list[str]:
     """Return the code of the cubics and their sums."""
     n_tables, n_cells, _ = formula.table.shape
     own = f"m * {n_cells} + " if n_tables > 1 else ""
@@ -204,10 +197,10 @@ def _features(formula: Formula, real: str, suffix: str) -> list[str]:
     ]
 
 
-def _answers(head: Head, real: str, suffix: str) -> list[str]:
+def _answers(head: Head, real: str) -> list[str]:
     """Return the code from f to ``out``."""
     n_outputs = head.intercept.size
-    exp, one = f"exp{suffix}", _number(1, real)
+    exp, one = "expf" if real == "float" else "exp", _number(1, real)
     each = f"for (o = 0; o < {n_outputs}; o++)"
     if head.classes is not None and n_outputs == 1:
         margin = [f"out[2] = f[0] > {_number(0, real)} ? {one} : {_number(0, real)};"]

@@ -24,9 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from rflaf.functions._kernels.curves import FARTHEST
 from rflaf.functions.curves import one_over_gaps
-from rflaf.functions.losses import HIGHEST_LOGARITHM, Logistic, Loss, Poisson, Softmax
+from rflaf.functions.losses import Logistic, Loss, Poisson, Softmax
 from rflaf.model.curved_features import CurvedMap, compile_features
 from rflaf.model.features import centre_of
 from rflaf.model.random_feature_model import RandomFeatureModel
@@ -135,11 +134,9 @@ def formula_of(estimator: Any, dtype: DTypeLike = np.float32) -> Formula:
     if isinstance(estimator, RandomFeatureModel):
         return _arrays(estimator, _head(estimator, Link.IDENTITY), dtype)
     if not isinstance(estimator, RFLAFRegressor | RFLAFClassifier | RandomActivationFeatures):
-        raise InvalidParameterError(
-            "only the estimators and models of this package have a formula",
-            type(estimator).__name__,
-            "Pass a fitted RFLAFRegressor, RFLAFClassifier or RandomActivationFeatures.",
-        )
+        remedy = "Pass a fitted RFLAFRegressor, RFLAFClassifier or RandomActivationFeatures."
+        rule = "only the estimators and models of this package have a formula"
+        raise InvalidParameterError(rule, type(estimator).__name__, remedy)
     check_is_fitted(estimator)
     model = estimator.model_
     if isinstance(estimator, RandomActivationFeatures):
@@ -158,11 +155,8 @@ def _link_of_classes(classifier: RFLAFClassifier) -> Link:
 def _link(loss: Loss) -> Link:
     link = _LINKS.get(type(loss).mean)
     if link is None:
-        raise InvalidParameterError(
-            "only the links of this package's losses can be written down",
-            loss,
-            "Pass the estimator's model_, and apply the mean of your loss to its answer.",
-        )
+        remedy = "Pass the estimator's model_, and apply the mean of your loss to its answer."
+        raise InvalidParameterError("only the links of this package's losses can be written down", loss, remedy)
     return link
 
 
@@ -193,58 +187,8 @@ def _arrays(model: RandomFeatureModel, head: Head | None, dtype: DTypeLike) -> F
     gaps = np.concatenate([np.zeros(0, dtype), *(one_over_gaps(part, dtype) for part in parts)])
     rest = nodes - nodes.astype(dtype)
     bias = bias + centre[linear] @ W
-    importance = model.directions.importance
-    arrays = (centre, W, nodes, rest, gaps, H, bias, table, importance)
+    arrays = (centre, W, nodes, rest, gaps, H, bias, table, model.directions.importance)
     centre, W, nodes, rest, gaps, H, bias, table, importance = (np.ascontiguousarray(part, dtype) for part in arrays)
     if head is not None:
         head = Head(head.weights.astype(dtype), head.intercept.astype(dtype), head.link, head.classes)
     return Formula(centre, linear, W, columns, start, nodes, rest, gaps, H, bias, table, importance, head)
-
-
-def evaluate(formula: Formula, X: Array) -> Array:
-    """Evaluate the formula, (n_rows, n_answers): the reference of the exports.
-
-    >>> from rflaf import RFLAFRegressor
-    >>> X = np.random.default_rng(0).standard_normal((100, 2))
-    >>> model = RFLAFRegressor.paper(5, pool_size=20, random_state=0).fit(X, X[:, 0])
-    >>> bool(np.allclose(evaluate(formula_of(model, float), X)[:, 0], model.predict(X)))
-    True
-    """
-    rows = np.asarray(X, formula.dtype) - formula.centre
-    u = formula.bias + rows[:, formula.linear] @ formula.W
-    for c, column in enumerate(formula.columns):
-        at = slice(formula.start[c], formula.start[c + 1])
-        u = u + _interpolate(rows[:, column], formula.nodes[at], formula.rest[at], formula.gaps[at], formula.H[at])
-    z = _look_up(u, formula)
-    return z * formula.importance if formula.head is None else _answer(z, formula.head)
-
-
-def _interpolate(x: Array, nodes: Array, rest: Array, gaps: Array, H: Array) -> Array:
-    k = np.sum(x[:, None] - nodes[1:-1] >= rest[1:-1], axis=1)
-    low, high = np.where(k == 0, -FARTHEST, 0), np.where(k == nodes.size - 2, FARTHEST, 1)
-    share = np.clip((x - nodes[k] - rest[k]) * gaps[k], low, high).astype(H.dtype)[:, None]
-    return (1 - share) * H[k] + share * H[k + 1]
-
-
-def _look_up(u: Array, formula: Formula) -> Array:
-    low, high = -formula.middle, formula.n_cells - 1 - formula.middle
-    u = np.clip(u, low - 0.5, high + 0.5)
-    k = np.clip(np.floor(u + 0.5), low, high)
-    t = u - k
-    m = np.arange(formula.n_components) % formula.table.shape[0]
-    c = formula.table[m, k.astype(np.intp) + formula.middle]
-    return np.asarray(c[..., 0] + t * (c[..., 1] + t * (c[..., 2] + t * c[..., 3])))
-
-
-def _answer(z: Array, head: Head) -> Array:
-    f = z @ head.weights + head.intercept
-    if head.classes is not None and f.shape[1] == 1:
-        f = np.hstack([-f, f])
-    if head.link is Link.EXP:
-        return np.exp(np.minimum(f, HIGHEST_LOGARITHM))
-    if head.link is Link.SIGMOID:
-        return 1 / (1 + np.exp(-f))
-    if head.link is Link.SOFTMAX:
-        odds = np.exp(f - f.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
-    return f

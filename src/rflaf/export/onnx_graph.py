@@ -217,11 +217,8 @@ def _decision(graph: Graph, z: str, head: Head) -> str:
 
 def _follow_link(graph: Graph, f: str, link: Link, dtype: np.dtype[Any], to: str) -> None:
     if link is Link.EXP:
-        graph.node(
-            "Exp",
-            graph.node("Min", f, graph.constant("highest_logarithm", np.array(HIGHEST_LOGARITHM, dtype))),
-            result=to,
-        )
+        highest = graph.constant("highest_logarithm", np.array(HIGHEST_LOGARITHM, dtype))
+        graph.node("Exp", graph.node("Min", f, highest), result=to)
     elif link is Link.SIGMOID:
         graph.node("Sigmoid", f, result=to)
     elif link is Link.SOFTMAX:

@@ -107,10 +107,8 @@ def _inputs(estimator: Any, dtype: np.dtype[Any], sample: Any) -> list[tuple[str
         n_features = estimator.n_features if isinstance(estimator, RandomFeatureModel) else estimator.n_features_in_
         return [("X", dtype, int(n_features))]
     if not hasattr(sample, "columns"):
-        raise InvalidParameterError(
-            "sample must be rows of a data frame, whose columns have names",
-            type(sample).__name__,
-            "Leave it out for a pipeline that takes an array.",
-        )
+        rule = "sample must be rows of a data frame, whose columns have names"
+        remedy = "Leave it out for a pipeline that takes an array."
+        raise InvalidParameterError(rule, type(sample).__name__, remedy)
     numbers = {str(name): np.asarray(sample[name]).dtype.kind in "biuf" for name in sample.columns}
     return [(name, dtype if numeric else np.dtype(object), 1) for name, numeric in numbers.items()]

@@ -237,9 +237,8 @@ def column_index(column: int | str, names: ArrayLike | None, n_features: int) ->
     if isinstance(column, str):
         if column in known:
             return known.index(column)
-        raise InvalidParameterError(
-            "a column must be one of those fitted", column, f"Known: {known or 'by number only'}."
-        )
+        remedy = f"Known: {known or 'by number only'}."
+        raise InvalidParameterError("a column must be one of those fitted", column, remedy)
     if not 0 <= column < n_features:
         raise InvalidParameterError(f"a column must be between 0 and {n_features - 1}", column, "Count from zero.")
     return int(column)

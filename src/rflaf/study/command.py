@@ -30,9 +30,8 @@ def reproduce(
     known = [*experiments.names(), *STUDIES]
     for name in names:
         if name not in known:
-            raise InvalidParameterError(
-                f"the figure must be one of {', '.join(map(repr, known))}", name, "Leave it out to run the usual ones."
-            )
+            rule = f"the figure must be one of {', '.join(map(repr, known))}"
+            raise InvalidParameterError(rule, name, "Leave it out to run the usual ones.")
     chosen = [experiments.read(name) for name in (names or experiments.names()) if name not in STUDIES]
     if not names:
         chosen = [experiment for experiment in chosen if experiment.by_default]

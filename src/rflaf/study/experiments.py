@@ -25,7 +25,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 from rflaf.errors import InvalidParameterError
@@ -104,9 +103,8 @@ def read(name: str) -> Experiment:
     'loss'
     """
     if name not in names():
-        raise InvalidParameterError(
-            f"the figure must be one of {', '.join(map(repr, names()))}", name, "Leave it out to run all of them."
-        )
+        rule = f"the figure must be one of {', '.join(map(repr, names()))}"
+        raise InvalidParameterError(rule, name, "Leave it out to run all of them.")
     return parse(name, (_folder() / f"{name}.toml").read_text())
 
 
@@ -136,9 +134,8 @@ def _arm(table: dict[str, Any], where: str) -> Arm:
     protocol = _words(table["protocol"], tuple(SCHEMES), f"protocol in {where}")
     schemes = tuple(scheme for name in protocol for scheme in SCHEMES[name])
     if not grid <= set(table) and any(name in _SHARED for name in protocol):
-        raise InvalidParameterError(
-            f"{where} needs basis and n_centres", sorted(table), "Protocols on a grid have both."
-        )
+        remedy = "Protocols on a grid have both."
+        raise InvalidParameterError(f"{where} needs basis and n_centres", sorted(table), remedy)
     return Arm(
         protocol,
         _words(table["scheme"], schemes, f"scheme in {where}"),
@@ -153,9 +150,8 @@ def _check_keys(table: Any, known: set[str], optional: set[str], where: str) -> 
         raise InvalidParameterError(f"{where} must be a table", table, "Write its keys below its header.")
     unknown, missing = sorted(set(table) - known), sorted(known - optional - set(table))
     if unknown:
-        raise InvalidParameterError(
-            f"{where} may hold the keys {', '.join(sorted(known))}", unknown[0], "Is it misspelt?"
-        )
+        rule = f"{where} may hold the keys {', '.join(sorted(known))}"
+        raise InvalidParameterError(rule, unknown[0], "Is it misspelt?")
     if missing:
         raise InvalidParameterError(f"{where} must hold the key {missing[0]!r}", sorted(table), "Add it.")
 
@@ -184,4 +180,4 @@ def _list(values: Any, where: str) -> list[Any]:
 
 
 def _folder() -> Any:
-    return files(__package__) / "experiments" if __package__ else Path(__file__).parent / "experiments"
+    return files("rflaf.study") / "experiments"

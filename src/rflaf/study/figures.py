@@ -7,10 +7,10 @@ from typing import Any
 
 from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
-from .documents import save_figure
 from .experiments import Experiment
 from .result_tables import Cell
 
+FORMATS = ("png", "svg", "pdf")
 _COLOURS = {
     "plain": BLUE,
     "leverage": ORANGE,
@@ -56,6 +56,15 @@ def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.suptitle(experiment.title)
     return save_figure(figure, folder / experiment.name)
+
+
+def save_figure(figure: Any, stem: Path) -> list[Path]:
+    """Save a figure in every format beside ``stem``, without the date, close it, and return the paths."""
+    paths = [stem.with_name(f"{stem.name}.{extension}") for extension in FORMATS]
+    for path in paths:
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+    require_matplotlib().close(figure)
+    return paths
 
 
 def _panel(ax: Any, cells: list[Cell]) -> None:

@@ -31,23 +31,18 @@ class DrawnKernel(Protocol):
     @property
     def eigenvalues(self) -> Array:
         """Eigenvalues of K / n, the largest first."""
-        ...
 
     def leverage(self, lam: float) -> Array:
         """Return l / p of every feature."""
-        ...
 
     def bound(self) -> float:
         """Return |sigma|^2, the largest mean square entry of a feature."""
-        ...
 
     def deviations(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
         """Return the deviations of ``n_draws`` draws of s features each."""
-        ...
 
     def excesses(self, s: int, scheme: Scheme, lam: float, n_draws: int, rng: np.random.Generator) -> Array:
         """Return the excesses of ``n_draws`` draws of s features each."""
-        ...
 
 
 def spread(kernel: DrawnKernel, lam: float) -> float:
@@ -167,12 +162,14 @@ class FeatureKernel:
 
 def polynomial(t: float, n_eigenvalues: int) -> Array:
     """Return i^-t, scaled to sum to one."""
-    return _unit(np.arange(1, n_eigenvalues + 1, dtype=np.float64) ** -t)
+    mu = np.arange(1, n_eigenvalues + 1, dtype=np.float64) ** -t
+    return mu / mu.sum()
 
 
 def exponential(A: float, n_eigenvalues: int) -> Array:
     """Return A^i, scaled to sum to one."""
-    return _unit(A ** np.arange(1, n_eigenvalues + 1, dtype=np.float64))
+    mu = A ** np.arange(1, n_eigenvalues + 1, dtype=np.float64)
+    return mu / mu.sum()
 
 
 def finite_rank(rank: int) -> Array:
@@ -183,7 +180,3 @@ def finite_rank(rank: int) -> Array:
 def worst_for_plain(mu: Array) -> CoordinateKernel:
     """Return the coordinate kernel with features of equal length, p = mu."""
     return CoordinateKernel(mu, mu / mu.sum())
-
-
-def _unit(mu: Array) -> Array:
-    return mu / mu.sum()

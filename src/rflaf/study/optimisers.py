@@ -150,15 +150,9 @@ def gradients(
     return Weights(by_a, by_v)
 
 
-class Step(Protocol):
-    """One step of an optimiser, which changes the weights in place."""
-
-    def __call__(self, weights: Weights, gradient: Weights) -> None: ...
-
-
 @dataclass(slots=True)
 class SGD:
-    """w <- w - rate g."""
+    """w <- w - rate g, in place."""
 
     rate: float
 
@@ -169,7 +163,7 @@ class SGD:
 
 @dataclass(slots=True)
 class Adam:
-    """Adam with decay 0.9 and 0.999 and epsilon 1e-8."""
+    """Adam with decay 0.9 and 0.999 and epsilon 1e-8, in place."""
 
     rate: float
     count: int = 0
@@ -199,11 +193,10 @@ def train(
 ) -> Iterator[bool]:
     """Train ``weights`` in place on all rows, shuffled every epoch; yield after each epoch whether they are finite.
 
-    Training ends at the first epoch that leaves a value infinite or NaN.
-
-    ``u`` (n_rows, n_components) are cell coordinates and ``y`` (n_rows, n_outputs) targets.
+    Training ends at the first epoch that leaves a value infinite or NaN. ``u`` (n_rows, n_components) are cell
+    coordinates and ``y`` (n_rows, n_outputs) targets.
     """
-    step: Step = Adam(schedule.rate) if schedule.optimiser == "adam" else SGD(schedule.rate)
+    step: SGD | Adam = Adam(schedule.rate) if schedule.optimiser == "adam" else SGD(schedule.rate)
     y = y.astype(np.float32)
     for _ in range(schedule.epochs):
         order = rng.permutation(len(u))

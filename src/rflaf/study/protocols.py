@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, MissingExtraError
+from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.functions.bases import Basis, RBFBasis
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
@@ -35,7 +36,6 @@ from rflaf.training.specification import FitSpec
 
 from . import optimisers
 from .datasets import Dataset, load
-from .estimator_trials import WARM_UP, run_estimators
 from .optimisers import CrossEntropy, MeanSquare, Schedule, Table, Weights
 from .splines import PublishedSpline, QuadraticSpline
 from .trials import Record, Score, Trial, accuracy, judge, record, score_of, targets
@@ -44,13 +44,14 @@ INTERVAL = (-2.0, 2.0)
 _SAMPLING_SEED = 0  # of the draws by leverage scores: one for all model seeds, as published
 _EPOCHS = {"adult": 10, "cifar10": 10}
 _BLOCK_ROWS = 2048
+_WARM_UP = 64  # rows predicted before the clock starts: kernels may have to be compiled
 
 
 def run(trials: tuple[Trial, ...]) -> Iterator[Record]:
     """Run trials of one group, one record each, in order of width."""
     first, trials = trials[0], tuple(sorted(trials))
     runners = {"paper": _run_paper, "converged": _run_converged}
-    yield from runners.get(first.protocol, run_estimators)(trials, load_for_paper(first.data))
+    yield from runners.get(first.protocol, _run_estimators)(trials, load_for_paper(first.data))
 
 
 def make_basis(name: str, n_centres: int) -> Basis:
@@ -104,7 +105,6 @@ class _Bench:
         """Return loss and accuracy on the test rows after every epoch, and whether all values stayed finite."""
         u, u_test = (self.table.cells(X, W) for X in (self.data.X_train, self.data.X_test))
         trace: list[tuple[float, float]] = []
-
         with np.errstate(over="ignore", invalid="ignore"):
             for finite in optimisers.train(u, self.y, self.table, weights, importance, self.loss, schedule, rng):
                 if finite:
@@ -180,7 +180,7 @@ def _run_converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]
             fit = Fit(problem, spec, rng, executor)
             model = fit_shared(fit, kept, learn_activation(fit, kept, approximate)).model(kept, problem.units)
             fit_seconds = process_time() - started
-            model.decision(data.X_test[:WARM_UP], 1)
+            model.decision(data.X_test[:_WARM_UP], 1)
             started = process_time()
             f = model.decision(data.X_test, 1)
             predict_seconds = process_time() - started
@@ -205,3 +205,56 @@ def _own_targets(data: Dataset) -> tuple[Array, Loss]:
     if data.task == "regression":
         return y, Squared()
     return (y[:, 1:], Logistic()) if y.shape[1] == 2 else (y, Softmax())
+
+
+def _run_estimators(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
+    """Fit and score one estimator per trial."""
+    X, X_test = data.X_train, data.X_test
+    if trials[0].protocol == "reference":  # ridge warns of its condition in single precision
+        X, X_test = X.astype(np.float64), X_test.astype(np.float64)
+    for trial in trials:
+        model = make_estimator(trial, data.task)
+        started = process_time()
+        model.fit(X, data.y_train)
+        fit_seconds = process_time() - started
+        predict = model.predict if data.task == "regression" else model.predict_proba
+        predict(X_test[:_WARM_UP])
+        started = process_time()
+        answer = predict(X_test).astype(np.float64)
+        predict_seconds = process_time() - started
+        f = answer[:, None] if answer.ndim == 1 else np.log(np.maximum(answer, np.finfo(np.float64).tiny))
+        components = getattr(model, "n_components_", trial.width)
+        yield record(trial, judge(f, data), components, fit_seconds, 0.0, predict_seconds)
+
+
+def make_estimator(trial: Trial, task: str) -> Any:
+    """Return the unfitted model of a compact or reference trial."""
+    if trial.protocol == "reference":
+        return _reference(trial, task)
+    kind = RFLAFRegressor if task == "regression" else RFLAFClassifier
+    settings: dict[str, dict[str, Any]] = {
+        "greedy": {"directions": "random", "sampling": "greedy", "activation": "shared"},
+        "per_component": {"directions": "random"},
+        "convex": {"directions": "random", "sampling": "greedy"},
+        "refined": {},
+    }
+    return kind(trial.width, random_state=trial.seed, n_jobs=1, **settings[trial.scheme])
+
+
+def _reference(trial: Trial, task: str) -> Any:
+    from sklearn.kernel_approximation import Nystroem, RBFSampler
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if trial.scheme == "LightGBM":
+        try:
+            import lightgbm
+        except ImportError as error:
+            raise MissingExtraError("reference models", "lightgbm", "study") from error
+        kind = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+        return kind(n_estimators=trial.width, n_jobs=1, random_state=trial.seed, verbose=-1)
+    sizes = {"n_components": trial.width, "random_state": trial.seed}  # gamma of Nystroem: one over the columns
+    features = RBFSampler(gamma="scale", **sizes) if trial.scheme == "RBFSampler" else Nystroem(**sizes)
+    linear = Ridge(1e-3) if task == "regression" else LogisticRegression(max_iter=1000)
+    return make_pipeline(StandardScaler(), features, linear)

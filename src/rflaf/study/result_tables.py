@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from functools import cache
 from importlib.resources import files
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from .documents import markdown_table
 from .trials import Record
 
 _CLOSE, _STANDARD_ERRORS = 0.05, 3.0
@@ -153,6 +152,18 @@ def to_markdown(cells: list[Cell]) -> str:
         "authors", "difference, sd", "fit, s", "pool, s", "predict, us per row",
     ]  # fmt: skip
     return markdown_table(head, map(_markdown_row, cells)) + "\n"
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table, one line per row.
+
+    >>> print(markdown_table(["S", "error"], [["10", "0.5"]]))
+    | S | error |
+    | --- | --- |
+    | 10 | 0.5 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _markdown_row(cell: Cell) -> list[str]:

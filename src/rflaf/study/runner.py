@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
@@ -85,7 +86,7 @@ def read_records(path: Path) -> tuple[list[Record], str]:
 
 def append(record: Record, path: Path) -> None:
     """Add one line, in one write, so that several processes may add to one file."""
-    line = (json.dumps(record.to_json()) + "\n").encode()
+    line = (json.dumps(asdict(record)) + "\n").encode()
     with path.open("ab", buffering=0) as file:
         file.write(line)
 

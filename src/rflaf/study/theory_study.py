@@ -21,12 +21,12 @@ from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.inspection.plots import BLUE, ORANGE, require_matplotlib
 from rflaf.rows.executors import SingleThreadedBLAS
 
+from . import measurements
 from .datasets import Dataset, load
-from .documents import markdown_table, save_figure
-from .gains import Gain, learned_kernel, measure_gain, tilted_kernels
+from .figures import save_figure
 from .kernels import SCHEMES, DrawnKernel, Scheme, exponential, finite_rank, polynomial, worst_for_plain
-from .lemmas import LemmaCount, count_events, failure_of_equal_eigenvalues
-from .orders import Order, Spectrum, measure_order, spectra
+from .measurements import Gain, LemmaCount, Order, measure_gain, measure_order, tilted_kernels
+from .result_tables import markdown_table
 from .runner import Progress
 
 COLOURS: dict[Scheme, str] = {"plain": BLUE, "leverage": ORANGE}
@@ -95,15 +95,17 @@ def gather(effort: Effort, progress: Callable[[str], None] = lambda _: None, ran
 
 def _gather(effort: Effort, progress: Callable[[str], None], rng: np.random.Generator) -> Evidence:
     tables = list(_tables(effort.tables, progress))
-    kernels = [(table, _kernel(table, effort, rng)) for table in tables]
+    sizes = effort.kernel_rows, effort.kernel_pool
+    kernels = [(table, measurements.learned_kernel(table.X_train, table.y_train, *sizes, rng)) for table in tables]
     counts: list[LemmaCount] = []
     for name, kernel, lam, n_draws in _counted(kernels, effort):
         progress(f"lemmas: {name}")
-        counts += count_events(name, kernel, lam, _DELTA, n_draws, rng)
+        counts += measurements.count_events(name, kernel, lam, _DELTA, n_draws, rng)
     orders = []
-    for spectrum in spectra():
+    for spectrum in measurements.spectra():
         progress(f"orders: {spectrum.name}")
-        orders += [_order(spectrum, scheme, effort, rng) for scheme in SCHEMES]
+        sizes = effort.n_draws, effort.n_replicates
+        orders += [measure_order(spectrum, scheme, effort.n_lambdas, _DELTA, *sizes, rng) for scheme in SCHEMES]
     gains = [measure_gain(name, kernel, 1e-3, _DELTA, effort.n_draws, rng) for name, kernel in tilted_kernels()]
     for table, kernel in kernels:
         progress(f"gains: {table.name}")
@@ -127,10 +129,8 @@ def compare_converged(table: Dataset, width: int, n_seeds: int) -> Converged:
             errors[scheme].append(1 - model.score(table.X_test, table.y_test))
             if model.leverage_ is not None:
                 spreads.append(model.leverage_.spread)
-    plain, leverage = (np.array(errors[scheme]) for scheme in SCHEMES)
-    return Converged(
-        table.name, width, *_mean_and_error(plain), *_mean_and_error(leverage), float(np.mean(spreads))
-    )  # fmt: skip
+    plain, leverage = (_mean_and_error(np.array(errors[scheme])) for scheme in SCHEMES)
+    return Converged(table.name, width, *plain, *leverage, float(np.mean(spreads)))
 
 
 def write(evidence: Evidence, out: Path) -> list[Path]:
@@ -159,7 +159,7 @@ def render(evidence: Evidence) -> str:
         markdown_table(
             ["rank", "delta", "constant 5", "constant 32/3"],
             [
-                [f"{rank:.0e}", f"{delta:g}", *(_failure(rank, delta, constant) for constant in (5.0, 32 / 3))]
+                [f"{rank:.0e}", f"{delta:g}", *(_failure_over_delta(rank, delta, c) for c in (5.0, 32 / 3))]
                 for rank in _RANKS
                 for delta in (0.1, 0.001)
             ],
@@ -210,8 +210,7 @@ def draw_orders(orders: Sequence[Order], gains: Sequence[Gain], stem: Path) -> l
         ax.set_ylim(top=ax.get_ylim()[1] * 6)  # room for the legend
         ax.legend(fontsize=7, frameon=False, loc="upper left")
     axes.flat[0].set_ylabel("features needed")
-    last = axes.flat[len(names)]
-    _draw_gains(last, gains)
+    _draw_gains(axes.flat[len(names)], gains)
     for ax in axes.flat[len(names) + 1 :]:
         ax.set_visible(False)
     for ax in axes.flat:
@@ -251,12 +250,8 @@ def _tables(names: Iterable[str], progress: Callable[[str], None]) -> Iterator[D
             progress(f"{name} is left out: {error}")
 
 
-def _kernel(table: Dataset, effort: Effort, rng: np.random.Generator) -> DrawnKernel:
-    return learned_kernel(table.X_train, table.y_train, effort.kernel_rows, effort.kernel_pool, rng)
-
-
 def _counted(
-    kernels: list[tuple[Dataset, DrawnKernel]], effort: Effort
+    kernels: Iterable[tuple[Dataset, DrawnKernel]], effort: Effort
 ) -> Iterator[tuple[str, DrawnKernel, float, int]]:
     yield "rank 20", worst_for_plain(finite_rank(20)), 1e-2, effort.n_draws
     yield "0.7^i", worst_for_plain(exponential(0.7, 100)), 1e-3, effort.n_draws
@@ -271,23 +266,17 @@ def _n_steps(effort: Effort) -> int:
     return 4 + 6 + len(effort.tables) * (1 + 1 + len(_WIDTHS))
 
 
-def _order(spectrum: Spectrum, scheme: Scheme, effort: Effort, rng: np.random.Generator) -> Order:
-    return measure_order(spectrum, scheme, effort.n_lambdas, _DELTA, effort.n_draws, effort.n_replicates, rng)
-
-
 def _paper_model(table: Dataset, width: int, scheme: Scheme, seed: int) -> Any:
-    model_class = RFLAFClassifier if table.task == "classification" else RFLAFRegressor
-    return model_class(
-        width, directions="random", activation="shared", basis="rbf", sampling=scheme, random_state=seed
-    )  # fmt: skip
+    kind = RFLAFClassifier if table.task == "classification" else RFLAFRegressor
+    return kind(width, directions="random", activation="shared", basis="rbf", sampling=scheme, random_state=seed)
 
 
 def _mean_and_error(values: Array) -> tuple[float, float]:
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
 
 
-def _failure(rank: int, delta: float, constant: float) -> str:
-    return f"{failure_of_equal_eigenvalues(rank, delta, constant) / delta:.2g}"
+def _failure_over_delta(rank: int, delta: float, constant: float) -> str:
+    return f"{measurements.failure_of_equal_eigenvalues(rank, delta, constant) / delta:.2g}"
 
 
 def _plain_value(value: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -82,13 +82,9 @@ class Record:
     when: str
     environment: dict[str, str]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return nested dictionaries of plain values."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Record:
-        """Invert `to_json`; raise ``KeyError`` or ``TypeError`` for anything else."""
+        """Invert ``dataclasses.asdict``; raise ``KeyError`` or ``TypeError`` for anything else."""
         nested = {"trial": Trial(**values["trial"]), "score": Score(**values["score"])}
         return cls(**{**values, **nested})
 
@@ -109,17 +105,10 @@ def record(
     trial: Trial, score: Score, components: int, fit_seconds: float, pool_seconds: float, predict_seconds: float
 ) -> Record:
     """Return the record of a trial that has just ended."""
-    return Record(
-        trial,
-        score,
-        diverged=score.loss is None or not np.isfinite(score.loss),
-        components=int(components),
-        fit_seconds=round(fit_seconds, 4),
-        pool_seconds=round(pool_seconds, 4),
-        predict_seconds=round(predict_seconds, 6),
-        when=datetime.now(UTC).isoformat(timespec="seconds"),
-        environment=environment(),
-    )
+    diverged = score.loss is None or not bool(np.isfinite(score.loss))
+    seconds = round(fit_seconds, 4), round(pool_seconds, 4), round(predict_seconds, 6)
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    return Record(trial, score, diverged, int(components), *seconds, when, environment())
 
 
 def targets(data: Dataset, labels: Array) -> Array:

@@ -6,15 +6,35 @@ and mu_1 >= mu_2 >= ... are the eigenvalues of K / n:
     K = E_p[ sigma(Xw) sigma(Xw)' ],      l(w) / p(w) = sigma(Xw)' (K + n lambda I)^-1 sigma(Xw),
     d = tr K (K + n lambda I)^-1 = sum_m mu_m / (mu_m + lambda)
 
-The modules implement Section 2.3, Theorems 3.2, 3.6, 4.1 and 4.2, Appendix C on the effective dimension, and Lemmas
-E.3, E.4 and E.5. A quantity that the paper states as O(.) or Omega(.) is computed with the constant one, or with a
-given constant: such a number shows how the quantity grows, not how large it is.
+A quantity that the paper states as O(.) or Omega(.) is computed with the constant one, or with a given constant: such a
+number shows how the quantity grows, not how large it is.
 
 May import `rflaf.functions` and `rflaf.errors` only.
 """
 
-from .bounds import Grid, RiskBound, algorithm_bound, grid_for, lambda_for, n_samples_for, risk_bound
+from .bounds import (
+    PAPER_CONSTANT,
+    Grid,
+    Growth,
+    RiskBound,
+    algorithm_bound,
+    bernstein_width,
+    grid_for,
+    growth_table,
+    lambda_for,
+    leverage_width,
+    n_samples_for,
+    plain_width,
+    render_growth_table,
+    risk_bound,
+    width,
+)
 from .dimension import (
+    CASES,
+    Case,
+    check_delta,
+    check_eigenvalues,
+    check_lambda,
     effective_dimension,
     gram_deviation,
     leverage_function,
@@ -23,17 +43,6 @@ from .dimension import (
     spectrum_of_gram,
     squared_norm,
     worst_risk,
-)
-from .rules import CASES, Case, check_delta, check_eigenvalues, check_lambda
-from .widths import (
-    PAPER_CONSTANT,
-    Growth,
-    bernstein_width,
-    growth_table,
-    leverage_width,
-    plain_width,
-    render_growth_table,
-    width,
 )
 
 __all__ = [

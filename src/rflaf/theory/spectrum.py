@@ -1,12 +1,12 @@
 """Spectrum of a kernel on data and the law of its decay, which selects a row of Tables 1 and 2 of the paper.
 
-Eigenvalues mu_1 >= mu_2 >= ... of the normalised Gram matrix K / n, K = Z Z' / s, come from a sample of rows and of
-components, and carry the error of both samples. Their decay is one of the four cases of Appendix C: finite
-rank, exponential (mu_i ~ A^i), polynomial (mu_i ~ i^-t) or harmonic (t = 1).
+Eigenvalues mu_1 >= mu_2 >= ... of K / n, K = Z Z' / s, carry the sampling error of rows and components. Their decay is
+a case of Appendix C: finite rank, exponential (mu_i ~ A^i), polynomial (mu_i ~ i^-t) or harmonic (t = 1).
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,18 +16,15 @@ from sklearn.utils.extmath import randomized_svd
 
 from rflaf.errors import Array, InvalidParameterError
 
-from .dimension import effective_dimension, spectrum_of_features
-from .rules import check_eigenvalues
+from .dimension import check_eigenvalues, effective_dimension, spectrum_of_features
 
-_MOST_EXACT = 2048  # components up to which all eigenvalues are found
-_N_LEADING = 512  # of a wider kernel
+_MOST_EXACT, _N_LEADING = 2048, 512  # components up to which all eigenvalues are found; number found of a wider kernel
 _BLOCK_ROWS = 2048
 _N_POINTS = 24  # eigenvalues compared with a law, evenly spaced in the logarithm of their index
 _LEAST_EIGENVALUES = 8
 _CLIFF = 1e-6  # a fall by this factor from one eigenvalue to the next ends a finite rank
 _NUMERICAL_ZERO = 1e-10  # of the largest
-_RELIABLE = 0.25  # relative error up to which an eigenvalue enters the fit of the decay
-_NOT_ZERO = 0.6  # relative error up to which the last eigenvalue confirms the rank
+_RELIABLE, _NOT_ZERO = 0.25, 0.6  # relative errors up to which one enters the fit, and the last confirms a rank
 _HARMONIC = 1.05  # t up to which a decay counts as harmonic; with its standard error
 
 
@@ -40,7 +37,6 @@ class KernelSpectrum:
     eigenvalues : (k,), the largest first
     error : (k,), root mean square error from sampling rows and components, estimated from halves of either
     trace : sum of all eigenvalues, including those not computed
-    n_rows, n_components : of the samples
     """
 
     eigenvalues: Array
@@ -83,8 +79,7 @@ class Decay:
     Attributes
     ----------
     case : "finite rank", "exponential", "polynomial" or "harmonic"
-    rate : the rank; A of A^i; t of i^-t
-    rate_error : standard error of the rate; zero for a rank
+    rate, rate_error : the rank, A of A^i, or t of i^-t, and its standard error; zero for a rank
     fit : share of the variance of log mu that the law explains (R^2)
     confidence : Akaike weight of the law against the other one; one for a rank
     first, last : indices of the first and last eigenvalue compared
@@ -126,9 +121,8 @@ def spectrum_of_rows(Z: Array) -> KernelSpectrum:
     """Compute the spectrum of the kernel of features ``Z`` (n_rows, s), with its error.
 
     Up to 2,048 components give all eigenvalues; more give the 512 largest, by a randomised singular value
-    decomposition. Two halves of the rows, and of the components, give the sampling error: half their difference
-    estimates the standard error, and their mean differs from the whole by as much as the whole from the truth. The
-    last s / 2 of s eigenvalues are therefore never reliable.
+    decomposition. Halves of the rows and of the components give the sampling error, so the last s / 2 of s eigenvalues
+    are never reliable.
 
     >>> Z = np.random.default_rng(0).standard_normal((4000, 3)) * [2.0, 1.0, 0.5]
     >>> np.round(3 * spectrum_of_rows(Z).eigenvalues)                    # variances 4, 1 and 1/4
@@ -149,8 +143,8 @@ def classify_decay(eigenvalues: ArrayLike) -> Decay:
     """Return the case of Appendix C that eigenvalues (k,) follow.
 
     A finite rank shows as a cliff. Otherwise log mu is regressed on i and on log i, at 24 indices evenly spaced in
-    log i so that neither end dominates, without the first eigenvalue, which often belongs to a constant. The better
-    law wins; a power that exceeds one by no more than 0.05 and its error counts as harmonic.
+    log i, without the first eigenvalue, which often belongs to a constant. The better law wins; a power that exceeds
+    one by no more than 0.05 and its error counts as harmonic.
 
     >>> classify_decay(0.5 ** np.arange(30)).law
     'mu_i ~ 0.5^i'
@@ -176,12 +170,7 @@ def classify_decay(eigenvalues: ArrayLike) -> Decay:
     return Decay(case, t, power.error, power.fit, confidence, 2, rank)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    slope: float
-    error: float
-    rss: float
-    fit: float
+_Line = namedtuple("_Line", "slope error rss fit")
 
 
 def _line(x: Array, y: Array) -> _Line:
@@ -198,23 +187,18 @@ def _eigenvalues(Z: Array) -> Array:
     if s <= _MOST_EXACT:
         blocks = (Z[start : start + _BLOCK_ROWS] for start in range(0, n_rows, _BLOCK_ROWS))
         return spectrum_of_features(blocks)[: min(n_rows, s)]
-    n_leading = min(_N_LEADING, n_rows)
-    _, singular, _ = randomized_svd(Z, n_leading, n_iter=4, random_state=0)
+    _, singular, _ = randomized_svd(Z, min(_N_LEADING, n_rows), n_iter=4, random_state=0)
     return np.asarray(singular**2 / (n_rows * s))
 
 
 def _sampling_error(mu: Array, halves: tuple[Array, Array]) -> Array:
     """Estimate the root mean square error of eigenvalues ``mu`` (k,), variance and bias, from two halves.
 
-    If the bias is inverse to the sample size, the bias of the whole is the difference between the halves and the whole.
     A single difference may vanish by chance; the mean square over a few neighbours does not.
     """
-    first, second = (_padded(_eigenvalues(half), mu.size) for half in halves)
+    found = (_eigenvalues(half)[: mu.size] for half in halves)
+    first, second = (np.pad(values, (0, mu.size - values.size)) for values in found)
     size = np.maximum(mu, _NUMERICAL_ZERO * mu[0]) if mu[0] > 0 else np.ones_like(mu)
     square = ((first - second) / size) ** 2 / 4 + ((first + second) / (2 * size) - mu / size) ** 2
     window = np.ones(min(5, mu.size))
     return size * np.sqrt(np.convolve(square, window, "same") / np.convolve(np.ones(mu.size), window, "same"))
-
-
-def _padded(mu: Array, size: int) -> Array:
-    return np.pad(mu[:size], (0, max(size - mu.size, 0)))

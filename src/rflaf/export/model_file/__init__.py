@@ -49,9 +49,8 @@ def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None =
         try:
             build(*unpack(temporary))
         except UnreadableModelFile as error:
-            raise InvalidParameterError(
-                "a model must be finite and of one piece to be saved", str(error), "Fit it anew."
-            ) from None
+            rule = "a model must be finite and of one piece to be saved"
+            raise InvalidParameterError(rule, str(error), "Fit it anew.") from None
 
 
 def load(path: str | Path) -> Any:

@@ -47,11 +47,9 @@ def refuse_large(path: Path, header: dict[str, Any]) -> None:
     """Refuse to write a header that would not be read."""
     text = json.dumps(header).encode()
     if len(text) > _LARGEST_HEADER // 2 or _count_tokens(text) > MOST_TOKENS // 2:
-        raise InvalidParameterError(
-            "names, levels and provenance must fit into the header of a model file",
-            f"{len(text)} bytes for {path.name}",
-            "Shorten the names of the columns.",
-        )
+        rule = "names, levels and provenance must fit into the header of a model file"
+        size = f"{len(text)} bytes for {path.name}"
+        raise InvalidParameterError(rule, size, "Shorten the names of the columns.")
 
 
 def digest_of(text: str, arrays: Mapping[str, Array]) -> str:

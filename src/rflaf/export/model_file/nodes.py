@@ -1,4 +1,4 @@
-"""A value of a header and where it stands, read by what it has to be."""
+"""Values of a header, read by what they have to be, and the few classes that a model file may name."""
 
 from __future__ import annotations
 
@@ -10,9 +10,20 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rflaf.errors import Array
+from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.parameters import GreedySelection, LeverageSampling
+from rflaf.functions.bases import BSplineBasis, RBFBasis
+from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
+from rflaf.functions.losses import Huber, Logistic, Pinball, Poisson, Softmax, Squared, SquaredHinge
 
 from .envelope import MOST_TOKENS
 
+ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, RandomActivationFeatures)}
+LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
+DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
+BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis)}
+SAMPLINGS = {kind.__name__: kind for kind in (LeverageSampling, GreedySelection)}
+PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES, **SAMPLINGS}  # what may be an argument of an estimator
 T = TypeVar("T")
 
 

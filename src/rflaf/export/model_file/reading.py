@@ -32,8 +32,7 @@ from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.search import Trial
 
 from .envelope import Arrays, present
-from .nodes import Node
-from .parts import BASES, ESTIMATORS, LOSSES, PARTS, SAMPLINGS
+from .nodes import BASES, ESTIMATORS, LOSSES, PARTS, SAMPLINGS, Node
 
 _LARGEST_WORK, _WORK_A_BYTE = 2**26, 32  # bytes a model may take once it is compiled: these, and so many times its file
 _MOST_BASIS = 1024

@@ -17,7 +17,7 @@ from rflaf.functions.bases import Basis
 from rflaf.functions.losses import Loss
 
 from .envelope import FORMAT
-from .parts import ESTIMATORS, PARTS
+from .nodes import ESTIMATORS, PARTS
 
 _LABELS = {"U": str, "O": str, "i": int, "u": int, "f": float, "b": bool}  # kind of a NumPy dtype -> class of a label
 
@@ -28,9 +28,8 @@ def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dic
 
     kind = type(estimator).__name__
     if ESTIMATORS.get(kind) is not type(estimator):
-        raise InvalidParameterError(
-            "only estimators of this package can be saved", kind, f"Save one of {list(ESTIMATORS)}."
-        )
+        remedy = f"Save one of {list(ESTIMATORS)}."
+        raise InvalidParameterError("only estimators of this package can be saved", kind, remedy)
     check_is_fitted(estimator)
     arrays: dict[str, Array] = {}
     parameters = {**estimator.get_params(deep=False), **estimator._retired}

@@ -6,10 +6,8 @@ the axes given or on its own figure, and keeps the numbers it shows.
 
 from rflaf.estimators.svg import BLUE, GREEN, GREY, ORANGE, PALETTE, SKY, VERMILION
 
-from .activations import ActivationBankDisplay, ActivationDisplay
-from .column_plots import ColumnCurveDisplay, PartialEffectDisplay
-from .component_plots import LeverageDisplay, SpectrumDisplay, WidthDisplay
-from .predictions import CalibrationDisplay, ResidualDisplay
+from .component_plots import ActivationBankDisplay, ActivationDisplay, LeverageDisplay, SpectrumDisplay, WidthDisplay
+from .predictions import CalibrationDisplay, ColumnCurveDisplay, PartialEffectDisplay, ResidualDisplay
 from .style import require_matplotlib
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The components: which were drawn from the pool, how many directions count, and what a narrower model would cost."""
+"""Plots of components: their activations, their leverage scores, their spectrum, and the error of narrower models."""
 
 from __future__ import annotations
 
@@ -12,11 +12,105 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators.svg import BLUE, GREY, ORANGE, VERMILION
 from rflaf.estimators.width_plan import WidthPlan
-from rflaf.inspection.effects import feature_eigenvalues, sample_rows
+from rflaf.inspection.effects import ComponentBank, feature_eigenvalues, rank_components, sample_rows
 from rflaf.theory import effective_dimension
 from rflaf.theory.spectrum import Decay, decay_curve
 
-from .style import axes, legend, pair_of_axes, plain_log, tidy
+from .style import SMALL_PRINT, axes, grid_of_axes, legend, pair_of_axes, plain_log, tidy, under
+
+_PROJECTION = "projection z = w . x + b"
+
+
+@dataclass
+class ActivationDisplay:
+    """Learned shared activation with its standard error, over the density of the projections.
+
+    Attributes
+    ----------
+    z, value, error : (n_points,) grid, activation and its pointwise standard error, zero if unknown
+    edges, density : histogram of the projections w_m . x + b_m of the rows given; empty without rows
+    ax_, figure_ : set by `plot`
+    """
+
+    z: Array
+    value: Array
+    error: Array
+    edges: Array
+    density: Array
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any = None, *, ax: Any = None, n_points: int = 400) -> Self:
+        """Compute and draw the activation of a fitted estimator; ``X`` adds the density of its projections."""
+        check_is_fitted(estimator)
+        activation = estimator.activation_
+        if activation.coefficients.shape[0] > 1:
+            raise ValueError(
+                "ActivationDisplay draws a shared activation; this model has one per component. "
+                "Use ActivationBankDisplay.from_estimator."
+            )
+        low, high = activation.basis.interval
+        z = np.linspace(low, high, n_points)
+        error = np.zeros(n_points) if activation.covariance is None else activation.standard_error(z)
+        edges = density = np.empty(0)
+        if X is not None:
+            u = estimator.model_.projections(sample_rows(X))
+            density, edges = np.histogram(u, bins=60, range=(low, high), density=True)
+        return cls(z, activation(z), error, edges, density).plot(ax=ax)
+
+    def plot(self, ax: Any = None, *, label: str | None = None, color: str = BLUE) -> Self:
+        """Draw on ``ax``, or on a new figure."""
+        ax = axes(ax)
+        if self.density.size:
+            under(ax, self.edges, self.density, self.value.min(), self.value.max(), "projections")
+        ax.plot(self.z, self.value, color=color, lw=2, label=label or "learned activation")
+        low, high = self.value - 2 * self.error, self.value + 2 * self.error
+        ax.fill_between(self.z, low, high, color=color, alpha=0.2, lw=0)
+        tidy(ax, xlabel=_PROJECTION, ylabel="activation")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass
+class ActivationBankDisplay:
+    """Activations of the most important components, each over the density of its projections.
+
+    Attributes
+    ----------
+    bank : ComponentBank, the contributions drawn and their ranks
+    axes_, figure_ : set by `plot`
+    """
+
+    bank: ComponentBank
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, n_shown: int = 8, n_points: int = 200, output: int = 0, ax: Any = None
+    ) -> Self:
+        """Rank the components by the spread of their contribution over rows ``X`` and draw the first ``n_shown``."""
+        check_is_fitted(estimator)
+        return cls(rank_components(estimator.model_, sample_rows(X), n_shown, n_points, output)).plot(ax=ax)
+
+    def plot(self, ax: Any = None, *, n_columns: int = 4) -> Self:
+        """Draw one small panel a component, on one scale; ``ax`` are as many axes as components."""
+        bank, n_panels = self.bank, len(self.bank.component)
+        if ax is None:
+            figure, panels = grid_of_axes(n_panels, n_columns, (2.0, 1.7), sharex=True, sharey=True)
+            figure.supxlabel(_PROJECTION, fontsize=9)
+            figure.supylabel("contribution to f", fontsize=9)
+        else:
+            panels = np.atleast_1d(ax)
+            figure = panels.flat[0].figure
+        low, high = bank.value.min(), bank.value.max()
+        drawn = zip(panels.flat, bank.value, bank.density, bank.component, bank.share, strict=False)
+        for panel, value, density, component, share in drawn:
+            under(panel, bank.edges, density, low, high)
+            panel.axhline(0, color=GREY, lw=0.5)
+            panel.plot(bank.z, value, color=BLUE, lw=1.5)
+            panel.set_title(f"component {component}: {share:.0%}", fontsize=SMALL_PRINT)
+            panel.tick_params(labelsize=SMALL_PRINT)
+            tidy(panel)
+        self.axes_, self.figure_ = panels, figure
+        return self
 
 
 @dataclass
@@ -41,9 +135,8 @@ class LeverageDisplay:
         check_is_fitted(estimator)
         leverage = estimator.leverage_
         if leverage is None:
-            raise InvalidParameterError(
-                "only sampling='leverage' computes leverage scores", estimator.sampling, "Fit RFLAFRegressor.paper()."
-            )
+            rule = "only sampling='leverage' computes leverage scores"
+            raise InvalidParameterError(rule, estimator.sampling, "Fit RFLAFRegressor.paper().")
         order = np.argsort(-leverage.scores, kind="stable")
         kept = np.isin(order, [] if leverage.kept is None else leverage.kept)
         return cls(leverage.scores[order] / order.size, kept, leverage.effective_dimension).plot(ax=ax)
@@ -94,9 +187,8 @@ class SpectrumDisplay:
         if not lam > 0:
             raise InvalidParameterError("lambda must be above zero", lam, "Use 1 / sqrt(n).")
         if mu.size == 0 or not mu[0] > 0:
-            raise InvalidParameterError(
-                "there must be an eigenvalue above zero", mu.tolist(), "Pass those of a kernel matrix over n."
-            )
+            remedy = "Pass those of a kernel matrix over n."
+            raise InvalidParameterError("there must be an eigenvalue above zero", mu.tolist(), remedy)
         lambdas = np.geomspace(min(lam, mu[0]) / 1e3, mu[0], 200)
         return cls(mu, lam, lambdas, effective_dimension(mu, lambdas), decay).plot(ax=ax)
 
@@ -110,9 +202,8 @@ class SpectrumDisplay:
         """Draw the spectrum of a fitted estimator's features over rows ``X``; lambda is 1 / sqrt(n) unless given."""
         check_is_fitted(estimator)
         rows = sample_rows(X)
-        return cls.from_eigenvalues(
-            feature_eigenvalues(estimator.model_, rows), X.shape[0] ** -0.5 if lam is None else lam, ax=ax
-        )
+        lam = X.shape[0] ** -0.5 if lam is None else lam
+        return cls.from_eigenvalues(feature_eigenvalues(estimator.model_, rows), lam, ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the spectrum on one axis and the effective dimension on the other."""
@@ -182,9 +273,8 @@ class WidthDisplay:
         ax = axes(ax)
         ax.plot(self.width, self.error, color=GREY, lw=1.5, label="on the fitted rows")
         ax.plot(self.width, self.gcv, color=BLUE, lw=2, label="generalised cross-validation")
-        ax.plot(
-            [self.chosen], [self.gcv[self.chosen - 1]], "o", color=ORANGE, ms=7, label=f"{self.chosen} suffice"
-        )  # fmt: skip
+        label = f"{self.chosen} suffice"
+        ax.plot([self.chosen], [self.gcv[self.chosen - 1]], "o", color=ORANGE, ms=7, label=label)
         tidy(ax, xlabel="width S", ylabel="error / variance of y", xscale="log", yscale="log")
         plain_log(ax.xaxis)
         plain_log(ax.yaxis)
@@ -198,8 +288,5 @@ def _path(estimator: Any) -> Any:
         return estimator.selection_
     if estimator.model_.last_layer is not None:
         return estimator.model_.last_layer.path
-    raise InvalidParameterError(
-        "a path of widths needs greedy selection or the squared loss",
-        type(estimator).__name__,
-        "Fit with sampling='greedy' and directions='random'.",
-    )
+    rule, remedy = "a path of widths needs greedy selection or the squared loss", "Fit with sampling='greedy'"
+    raise InvalidParameterError(rule, type(estimator).__name__, f"{remedy} and directions='random'.")

@@ -19,11 +19,12 @@ from rflaf import __version__
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.rows.files.outputs import check_output, replacing
 
+from . import overview
+from .column_section import column_section
+from .component_section import activation_section, width_section
 from .findings import Findings, gather
-from .model_facts import rung
-from .page import compose
-from .scores import tiles, verdict
-from .sections import write_sections
+from .mistakes import classification_section, regression_section
+from .page import Section, compose
 from .subject import subject_of
 from .wording import count_of
 
@@ -76,8 +77,23 @@ def render_report(
     facts : further facts about the model by name, such as its origin or the time of the fit
     """
     findings = gather(subject_of(model, feature_names), X, y, train, plan, facts or {})
-    lead = f"{rung(findings.subject)} {verdict(findings)}"
-    return compose(title or _title(findings), lead, _origin(findings), tiles(findings), write_sections(findings))
+    lead = f"{overview.rung(findings.subject)} {overview.verdict(findings)}"
+    tiles, sections = overview.tiles(findings), _sections(findings)
+    return compose(title or _title(findings), lead, _origin(findings), tiles, sections)
+
+
+def _sections(findings: Findings) -> list[Section]:
+    """Return all sections in the order of the page."""
+    return [
+        overview.quality_section(findings),
+        overview.data_section(findings),
+        regression_section(findings) if findings.classes is None else classification_section(findings),
+        column_section(findings),
+        activation_section(findings),
+        width_section(findings),
+        overview.speed_section(findings),
+        overview.model_section(findings),
+    ]
 
 
 def _title(findings: Findings) -> str:

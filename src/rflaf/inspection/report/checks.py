@@ -38,15 +38,8 @@ def check_data(
 ) -> list[Oddity]:
     """Return the problems of columns and targets, serious ones first; ``missing`` texts mark missing values."""
     coded = {name: as_codes(column, missing) for name, column in columns.items()}
-    found = [
-        *_leaking(coded, y, classification),
-        *_constant(coded),
-        *_duplicated(coded),
-        *_missing(coded),
-        *_numbered(coded),
-        *_repeated_rows(coded, y),
-        *_few(y, classification),
-    ]
+    of_columns = [oddity for check in (_constant, _duplicated, _missing, _numbered) for oddity in check(coded)]
+    found = [*_leaking(coded, y, classification), *of_columns, *_repeated_rows(coded, y), *_few(y, classification)]
     return sorted(found, key=lambda oddity: oddity.level != "serious")
 
 
@@ -150,15 +143,12 @@ def _leaking(columns: Mapping[str, Array], y: Array, classification: bool) -> li
     if y.ndim > 1 or y.shape[0] < 30:
         return []
     index = np.linspace(0, y.shape[0] - 1, min(_LEAK_ROWS, y.shape[0])).astype(np.intp)
-    target = y[index]
-    names = [
-        name
-        for name, x in list(columns.items())[:_LEAK_COLUMNS]
-        if _predicts(np.nan_to_num(x[index], nan=-1e30)[:, None], target, classification)
-    ]
-    title = "{!r} alone predicts the target"
     advice = "Is it known before the target? If it derives from the target, drop it and fit again."
-    return [Oddity("serious", title.format(name), advice, (name,)) for name in names]
+    return [
+        Oddity("serious", f"{name!r} alone predicts the target", advice, (name,))
+        for name, x in list(columns.items())[:_LEAK_COLUMNS]
+        if _predicts(np.nan_to_num(x[index], nan=-1e30)[:, None], y[index], classification)
+    ]
 
 
 def _predicts(x: Array, y: Array, classification: bool) -> bool:

@@ -8,18 +8,12 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.estimators.svg import Markup, element, join
-from rflaf.inspection.effects import (
-    gradient_outer_product,
-    interactions,
-    level_effects,
-    pair_effect,
-    partial_effect,
-    sample_rows,
-)
+from rflaf.inspection import effects
+from rflaf.inspection.effects import sample_rows
 
 from .charts import Band, Line, Under, chart, heat_map, legend
 from .findings import Findings
-from .pieces import Section, bar_list, card, grid, place_list
+from .page import Section, bar_list, card, grid, place_list
 from .wording import count_of, figure_of
 
 _COLUMNS, _EFFECTS, _PAIRS = 12, 6, 5
@@ -31,15 +25,14 @@ def column_section(findings: Findings) -> Section:
     """Show importances by the average gradient outer product, interactions, and the effects of strong columns."""
     subject = findings.subject
     rows = sample_rows(findings.rows, int(np.clip(_DIFFERENCES // subject.model.n_features, 50, 1000)))
-    outer = gradient_outer_product(subject.model, rows)
+    outer = effects.gradient_outer_product(subject.model, rows)
     sway = np.sqrt(np.maximum(np.diag(outer), 0))
     ranked = subject.by_origin(sway)
     total = sum(value for _, value in ranked) or 1.0
     top = ranked[:_COLUMNS]
     longest = top[0][1] or 1.0
-    bars = bar_list(
-        [(name, value / longest, f"{value / total:.1%}", False) for name, value in top], "Share of every column"
-    )
+    lengths = [(name, value / longest, f"{value / total:.1%}", False) for name, value in top]
+    bars = bar_list(lengths, "Share of every column")
     unit = "the log-odds" if findings.classes is not None else "the prediction"
     note = (
         f"Change of {unit} when a column changes by its spread: root of the diagonal of the average gradient "
@@ -50,13 +43,11 @@ def column_section(findings: Findings) -> Section:
     strongest = [int(i) for i in np.argsort(-sway, kind="stable")[:_EFFECTS] if sway[i] > 0]
     if len(strongest) > 1:
         cards.extend(_pair_cards(findings, strongest))
-    effects = _effect_cards(findings, [name for name, value in ranked[:_EFFECTS] if value > 0])
+    shown = _effect_cards(findings, [name for name, value in ranked[:_EFFECTS] if value > 0])
     body = [grid(cards, narrow=True)]
-    if effects:
-        body += [
-            element("h3", f"Effects of the strongest on the {findings.predicted}"),
-            grid(effects, narrow=len(effects) in (3, 5, 6)),
-        ]
+    if shown:
+        title = element("h3", f"Effects of the strongest on the {findings.predicted}")
+        body += [title, grid(shown, narrow=len(shown) in (3, 5, 6))]
     return Section("columns", "Columns", _column_lead(ranked, total, outer), join(body))
 
 
@@ -76,18 +67,13 @@ def _column_lead(ranked: list[tuple[str, float]], total: float, outer: Array) ->
 def _pair_cards(findings: Findings, columns: list[int]) -> list[Markup]:
     names = findings.subject.names
     rows, f = sample_rows(findings.rows, _PAIR_ROWS), findings.function
-    strength = interactions(f, rows, columns)
+    strength = effects.interactions(f, rows, columns)
     spread = float(np.std(f(rows))) or 1.0
     pairs = sorted(combinations(range(len(columns)), 2), key=lambda pair: -strength[pair])[:_PAIRS]
     longest = max(float(strength[pairs[0]]), 1e-300)
-    bars = bar_list(
-        [
-            (_pair_name(names, columns[i], columns[j]), size / longest, figure_of(size / spread, 2), False)
-            for i, j in pairs
-            for size in [float(strength[i, j])]
-        ],
-        "Strength of every pair",
-    )
+    named = [(f"{names[columns[i]]} and {names[columns[j]]}", float(strength[i, j])) for i, j in pairs]
+    lengths = [(name, size / longest, figure_of(size / spread, 2), False) for name, size in named]
+    bars = bar_list(lengths, "Strength of every pair")
     note = (
         "Joint effect of two columns beyond the sum of their single effects, in units of the spread of the "
         f"{findings.predicted}; zero for an additive model. Among the {len(columns)} strongest columns."
@@ -95,21 +81,12 @@ def _pair_cards(findings: Findings, columns: list[int]) -> list[Markup]:
     if strength[pairs[0]] == 0:
         return [card("Pairs", element("p", "No two of the strongest columns interact: the model is additive in them."))]
     first, second = (columns[i] for i in pairs[0])
-    effect = pair_effect(f, rows, first, second, 16)
-    picture = heat_map(
-        effect.first,
-        effect.second,
-        effect.mean,
-        about=f"Mean {findings.predicted} over {names[first]} and {names[second]}.",
-        labels=(names[first], names[second]),
-    )
+    effect = effects.pair_effect(f, rows, first, second, 16)
+    about, labels = f"Mean {findings.predicted} over {names[first]} and {names[second]}.", (names[first], names[second])
+    picture = heat_map(effect.first, effect.second, effect.mean, about=about, labels=labels)
     ends = figure_of(float(effect.mean.min())), figure_of(float(effect.mean.max()))
     span = f"Mean {findings.predicted}: dark {ends[0]}, bright {ends[1]}."
     return [card("Pairs", bars, note), card("The strongest pair", picture, span)]
-
-
-def _pair_name(names: tuple[str, ...], first: int, second: int) -> str:
-    return f"{names[first]} and {names[second]}"
 
 
 def _effect_cards(findings: Findings, origins: list[str]) -> list[Markup]:
@@ -119,21 +96,21 @@ def _effect_cards(findings: Findings, origins: list[str]) -> list[Markup]:
         columns = [i for i, name in enumerate(subject.origin) if name == origin]
         indicators = rows[:, columns]
         if len(columns) > 1 and np.isin(indicators, (0, 1)).all() and indicators.sum(axis=1).max() <= 1:
-            answer.append(_level_card(findings, origin, columns, level_effects(f, rows, columns)))
+            answer.append(_level_card(findings, origin, columns, effects.level_effects(f, rows, columns)))
         else:
             answer.append(_curve_card(findings, columns[0]))
     return answer
 
 
-def _level_card(findings: Findings, origin: str, columns: list[int], effects: Array) -> Markup:
+def _level_card(findings: Findings, origin: str, columns: list[int], means: Array) -> Markup:
     """Show the mean prediction at every level of a category."""
     names = [findings.subject.names[column].removeprefix(f"{origin}=") for column in columns]
-    order = np.argsort(-effects, kind="stable")
+    order = np.argsort(-means, kind="stable")
     order = order if order.size <= 10 else np.concatenate([order[:5], order[-5:]])
-    low, high = float(effects.min()), float(effects.max())
+    low, high = float(means.min()), float(means.max())
     reach = (high - low) or 1.0
     places = place_list(
-        [(names[i], (effects[i] - low) / reach, figure_of(effects[i])) for i in order],
+        [(names[i], (means[i] - low) / reach, figure_of(means[i])) for i in order],
         f"Mean {findings.predicted} at every level of {origin}",
     )
     left = len(names) - order.size
@@ -142,7 +119,7 @@ def _level_card(findings: Findings, origin: str, columns: list[int], effects: Ar
 
 def _curve_card(findings: Findings, column: int) -> Markup:
     rows, name = sample_rows(findings.rows, _EFFECT_ROWS), findings.subject.names[column]
-    effect = partial_effect(findings.function, rows, column)
+    effect = effects.partial_effect(findings.function, rows, column)
     low, high = float(effect.grid[0]), float(effect.grid[-1])
     density, edges = np.histogram(rows[:, column], bins=32, range=(low, high) if low < high else (low - 0.5, low + 0.5))
     picture = chart(

@@ -14,7 +14,7 @@ from rflaf.theory import effective_dimension
 
 from .charts import Band, Line, Mark, Rule, Under, chart, legend, sparkline
 from .findings import Findings
-from .pieces import Section, card, grid, toggle
+from .page import Section, card, grid, toggle
 from .wording import count_of, figure_of
 
 _COMPONENTS, _LEAST_SHARE = 12, 0.002
@@ -36,14 +36,9 @@ def activation_section(findings: Findings) -> Section:
         picture = sparkline(bank.z, value, Under(bank.edges, density), reach, about)
         words = element("figcaption", element("span", f"component {component}"), element("b", f"{share:.1%}"))
         panels.append(element("figure", picture, words))
-    controls = element(
-        "div",
-        toggle("scale", "Each on its own scale"),
-        toggle("under", "Distribution of the rows", pressed=True),
-        class_="controls",
-        role="group",
-        aria_label="How the activations are drawn",
-    )
+    toggles = toggle("scale", "Each on its own scale"), toggle("under", "Distribution of the rows", pressed=True)
+    label = "How the activations are drawn"
+    controls = element("div", *toggles, class_="controls", role="group", aria_label=label)
     marks = legend(("model", "contribution of the component to the prediction"), ("under", "distribution of the rows"))
     body = element("div", controls, element("div", *panels, class_="bank"), marks, class_="card wide", data_bank=True)
     shown = float(bank.share.sum())
@@ -54,9 +49,8 @@ def activation_section(findings: Findings) -> Section:
 def _shared_section(findings: Findings, rows: Array) -> Section:
     model, activation = findings.subject.model, findings.subject.model.activation
     low, high = activation.basis.interval
-    z = np.linspace(low, high, 121)
+    z, edges = np.linspace(low, high, 121), np.linspace(low, high, 61)
     value = activation(z)
-    edges = np.linspace(low, high, 61)
     density = np.histogram(model.projections(rows), edges)[0]
     layers: list[Any] = [Under(edges, density)]
     marks = [("model", "learned activation"), ("under", "distribution of the rows")]
@@ -162,6 +156,5 @@ def _path_card(findings: Findings) -> Markup | None:
         y_log=True,
     )
     note = "Error of prune(n) on the fitted rows; on new rows it is higher."
-    return card(
-        "Narrower models", picture, note, legend(("model", "cross-validated"), ("second", "on the fitted rows"))
-    )
+    marks = legend(("model", "cross-validated"), ("second", "on the fitted rows"))
+    return card("Narrower models", picture, note, marks)

@@ -16,8 +16,7 @@ from rflaf.inspection.effects import Response, response
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from .checks import Oddity, check_data
-from .quality import Comparison, Rival, Scoring, compare
-from .speed import Speed, measure_speed
+from .quality import Comparison, Rival, Scoring, Speed, compare, measure_speed
 from .subject import Subject
 
 _PLAN_ROWS, _LEAST_PLAN_ROWS = 2000, 20
@@ -140,28 +139,22 @@ def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
     """Return targets as numbers (n, n_outputs) or class indices (n,)."""
     values = np.asarray(y)
     if values.shape[:1] != (n_rows,) or n_rows < 2:
-        raise InvalidParameterError(
-            f"y must have a value for each of at least two rows of X, which has {n_rows}", values.shape, "Pass both."
-        )
+        rule = f"y must have a value for each of at least two rows of X, which has {n_rows}"
+        raise InvalidParameterError(rule, values.shape, "Pass both.")
     if subject.classes is not None:
-        code = np.searchsorted(subject.classes, values)
-        code = np.minimum(code, len(subject.classes) - 1)
+        code = np.minimum(np.searchsorted(subject.classes, values), len(subject.classes) - 1)
         others = np.unique(values[subject.classes[code] != values])
         if others.size:
-            raise InvalidParameterError(
-                f"labels must be among the model's classes, {subject.classes.tolist()}",
-                others.tolist()[:5],
-                "Drop them.",
-            )
+            rule = f"labels must be among the model's classes, {subject.classes.tolist()}"
+            raise InvalidParameterError(rule, others.tolist()[:5], "Drop them.")
         return code
     try:
         numbers = values.astype(np.float64).reshape(n_rows, -1)
     except ValueError as error:
         raise InvalidParameterError("y must be numbers", str(error), "Is this the target of the model?") from error
     if numbers.shape[1] != subject.model.n_outputs or not np.all(np.isfinite(numbers)):
-        raise InvalidParameterError(
-            f"y must be {subject.model.n_outputs} finite numbers per row", values.shape, "Pass the target of the model."
-        )
+        rule = f"y must be {subject.model.n_outputs} finite numbers per row"
+        raise InvalidParameterError(rule, values.shape, "Pass the target of the model.")
     return numbers
 
 

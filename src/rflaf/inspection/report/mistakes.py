@@ -13,7 +13,7 @@ from rflaf.inspection.effects import inner_range
 
 from .charts import Line, Points, Rule, Steps, Under, chart, legend
 from .findings import Findings
-from .pieces import Section, card, grid, scrolling
+from .page import Section, card, grid, scrolling
 from .wording import count_of, figure_of
 
 _POINTS = 700
@@ -47,13 +47,8 @@ def regression_section(findings: Findings) -> Section:
     bias = float(residual.mean())
     note = f"Mean residual {figure_of(bias)}, largest {figure_of(float(np.abs(residual).max()))}."
     which = "" if findings.target.shape[1] == 1 else " Shown for the first output."
-    body = grid(
-        [
-            card("Observed against predicted", points, f"{count_of(shown.size, 'row')}.{which}"),
-            card("Residuals", histogram, note),
-        ]
-    )
-    return Section("errors", "Errors", lead, body)
+    compared = card("Observed against predicted", points, f"{count_of(shown.size, 'row')}.{which}")
+    return Section("errors", "Errors", lead, grid([compared, card("Residuals", histogram, note)]))
 
 
 def classification_section(findings: Findings) -> Section:
@@ -62,16 +57,12 @@ def classification_section(findings: Findings) -> Section:
     guess = np.argmax(findings.answers, axis=1)
     n_classes = len(classes)
     counts = np.bincount(findings.target * n_classes + guess, minlength=n_classes**2).reshape(n_classes, n_classes)
-    often = np.argsort(-counts.sum(axis=1), kind="stable")[:_CLASSES]
-    often = np.sort(often)
-    cards = [
-        card(
-            "Confusion table",
-            confusion_table(counts[np.ix_(often, often)], [classes[i] for i in often]),
-            "One row per true class, one column per predicted class."
-            + ("" if n_classes <= _CLASSES else f" The {_CLASSES} most frequent of {n_classes} classes."),
-        )
-    ]
+    often = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_CLASSES])
+    note = "One row per true class, one column per predicted class."
+    if n_classes > _CLASSES:
+        note += f" The {_CLASSES} most frequent of {n_classes} classes."
+    table = confusion_table(counts[np.ix_(often, often)], [classes[i] for i in often])
+    cards = [card("Confusion table", table, note)]
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     worst = np.unravel_index(int(np.argmax(wrong)), wrong.shape)

@@ -53,15 +53,11 @@ class Subject:
             encoded = encoded.toarray()
         rows = np.ascontiguousarray(np.asarray(encoded), np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.model.n_features:
-            raise InvalidParameterError(
-                f"X must be of {self.model.n_features} columns, as the model was fitted to",
-                rows.shape,
-                "Pass the same.",
-            )
+            rule = f"X must be of {self.model.n_features} columns, as the model was fitted to"
+            raise InvalidParameterError(rule, rows.shape, "Pass the same.")
         if not np.all(np.isfinite(rows)):
-            raise InvalidParameterError(
-                "X must be finite once encoded", "NaN or infinity", "Impute in a pipeline with the estimator."
-            )
+            remedy = "Impute in a pipeline with the estimator."
+            raise InvalidParameterError("X must be finite once encoded", "NaN or infinity", remedy)
         return rows
 
     def columns(self, X: Any) -> dict[str, Array]:
@@ -75,10 +71,8 @@ class Subject:
             found = {str(name): np.asarray(X[name]) for name in X.columns}
         else:
             table = X.toarray() if sp.issparse(X) else np.asarray(X)
-            known = (
-                self.origin if len(self.origin) == table.shape[1] else map("column {}".format, range(table.shape[1]))
-            )
-            return dict(zip(known, table.T, strict=True))
+            numbered = [f"column {number}" for number in range(table.shape[1])]
+            return dict(zip(self.origin if len(self.origin) == len(numbered) else numbered, table.T, strict=True))
         seen = dict.fromkeys(self.origin)
         return {name: found[name] for name in seen} if set(seen) <= set(found) else found
 
@@ -91,18 +85,13 @@ class Subject:
 
 
 def subject_of(model: Any, feature_names: Sequence[str] | None = None) -> Subject:
-    """Return the subject of a report.
-
-    An estimator, a pipeline that ends in one, or a `RandomFeatureModel`.
-    """
+    """Return the subject of a report: an estimator, a pipeline that ends in one, or a `RandomFeatureModel`."""
     if isinstance(model, RandomFeatureModel):
         names = _names(feature_names, None, model.n_features)
         return Subject(None, model, lambda X: X, names, names)
     if isinstance(model, Pipeline):
-        estimator = _fitted(model[-1])
-        before = model[:-1]
-        given = _feature_names_out(before)
-        names = _names(feature_names, given, estimator.n_features_in_)
+        estimator, before = _fitted(model[-1]), model[:-1]
+        names = _names(feature_names, _feature_names_out(before), estimator.n_features_in_)
         return Subject(estimator, estimator.model_, before.transform if len(before.steps) else _same, names, names)
     estimator = _fitted(model)
     if estimator.table_encoding_ is not None:
@@ -126,11 +115,8 @@ def _encoded(encoding: Any, estimator: Any, target: Any) -> Subject:
 def _fitted(estimator: Any) -> Any:
     check_is_fitted(estimator)
     if not isinstance(getattr(estimator, "model_", None), RandomFeatureModel) or not hasattr(estimator, "predict"):
-        raise InvalidParameterError(
-            "a report is about a regressor or classifier of this package, or a pipeline that ends in one",
-            type(estimator).__name__,
-            "Pass RFLAFRegressor or RFLAFClassifier.",
-        )
+        rule = "a report is about a regressor or classifier of this package, or a pipeline that ends in one"
+        raise InvalidParameterError(rule, type(estimator).__name__, "Pass RFLAFRegressor or RFLAFClassifier.")
     return estimator
 
 

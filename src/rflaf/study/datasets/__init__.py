@@ -37,17 +37,14 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.densities import Density, resolve_density
 
-from .preparation import PREPROCESSINGS, Dataset, prepare, prepare_pixels, split
-from .published_files import FILES
-from .readers import READERS, read_batch, read_cifar10
-from .target_functions import ACTIVATIONS, Teacher, bump, triangle, wave
+from . import preparation
+from .preparation import ACTIVATIONS, PREPROCESSINGS, Dataset, Teacher, bump, triangle, wave
+from .published_files import FILES, READERS, read_batch, read_cifar10
 
 __all__ = [
     "ACTIVATIONS", "NAMES", "PREPROCESSINGS", "Dataset", "Teacher", "bump", "load", "read_batch", "teacher",
     "triangle", "wave",
 ]  # fmt: skip
-
-
 NAMES = (*FILES, "teacher")
 
 
@@ -60,19 +57,17 @@ def load(name: str, preprocessing: str = "paper", *, random_state: int = 0) -> D
     'workloads-radius', 'kin8nm', 'powerplant', 'teacher'; got 'protien'. Pass one of these names.
     """
     if name not in NAMES:
-        raise InvalidParameterError(
-            f"the data set must be one of {', '.join(map(repr, NAMES))}", name, "Pass one of these names."
-        )
+        rule = f"the data set must be one of {', '.join(map(repr, NAMES))}"
+        raise InvalidParameterError(rule, name, "Pass one of these names.")
     if preprocessing not in PREPROCESSINGS:
-        raise InvalidParameterError(
-            "preprocessing must be 'paper' or 'standard'", preprocessing, "Use 'paper' to compare with the paper."
-        )
+        remedy = "Use 'paper' to compare with the paper."
+        raise InvalidParameterError("preprocessing must be 'paper' or 'standard'", preprocessing, remedy)
     if name == "teacher":
         return teacher(preprocessing=preprocessing, random_state=random_state)
     if name == "cifar10":
-        return prepare_pixels(preprocessing, *read_cifar10())
+        return preparation.prepare_pixels(preprocessing, *read_cifar10())
     X, y, columns = READERS[name]()
-    return prepare(name, preprocessing, X, y, columns, random_state)
+    return preparation.prepare(name, preprocessing, X, y, columns, random_state)
 
 
 def teacher(
@@ -111,6 +106,6 @@ def teacher(
     f = Teacher(W, v, sigma)(X)
     truth = Teacher(W, v / f.std(), sigma)
     y = f / f.std() + noise * rng.standard_normal(n_samples)
-    train, test = split(n_samples, random_state)
+    train, test = preparation.split(n_samples, random_state)
     names = tuple(f"x{i}" for i in range(n_features))
     return Dataset("teacher", preprocessing, "regression", X[train], y[train], X[test], y[test], names, truth)
