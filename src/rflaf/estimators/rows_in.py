@@ -23,16 +23,8 @@ from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
 from rflaf.rows.dask import predict_lazily
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import (
-    OpenRows,
-    encode_frame,
-    is_frame,
-    is_lazy,
-    is_plain,
-    open_rows,
-    take_column,
-    target_of,
-)
+from rflaf.rows.inputs import encode_frame, is_frame, is_lazy, is_plain, open_rows, take_column, target_of
+from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin
 from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.training.memory import TableSize, plan_prediction

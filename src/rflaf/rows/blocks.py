@@ -323,22 +323,6 @@ class LabelTargets(SourceView):
         return replace(block, y=y, weight=weight.astype(self.dtype))
 
 
-def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
-    """Return the distinct labels and the sums of their weights.
-
-    >>> weigh_labels(np.array(["a", "b", "a"]), np.array([1.0, 0.5, 2.0]))
-    {'a': 3.0, 'b': 0.5}
-    """
-    found, at = np.unique(labels, return_inverse=True)
-    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
-
-
-def add_weights(total: dict[Any, float], more: dict[Any, float]) -> None:
-    """Add the weights of the labels of other rows."""
-    for label, weight in more.items():
-        total[label] = total.get(label, 0.0) + weight
-
-
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
     """Return a source of validated arrays; sparse matrices become CSR, ``y`` becomes two-dimensional."""
     X = _canonical(X) if sp.issparse(X) else X

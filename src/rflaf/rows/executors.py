@@ -173,7 +173,7 @@ class ThreadExecutor:
         """``[task() for task in tasks]``."""
         return list(self._results(len(tasks), lambda i: tasks[i]()))
 
-    def limited(self, n_workers: int) -> ThreadExecutor:
+    def limited(self, n_workers: int) -> Self:
         """Return an executor on the same threads, at most ``n_workers`` of them busy."""
         if n_workers >= self.n_workers:
             return self

@@ -8,8 +8,7 @@ that are no numbers or have gaps are encoded as files are (`encode_frame`); the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -17,41 +16,9 @@ from .blocks import BlockSource, innermost, parts_of
 from .dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collection
 from .executors import ThreadExecutor
 from .files import is_files, open_table
+from .opened import OpenRows
 from .progress import Begin, Quiet
 from .tables import TableEncoding, TargetEncoding, as_table, find_column, make_encoding, make_target, summarise
-
-
-class OpenRows(Protocol):
-    """Rows outside memory, checked and ready to be read; to be closed.
-
-    ``source`` has the targets as they are, numbers or labels; ``encoding`` turns columns into inputs, None where they
-    are numbers already; ``target`` is the encoding of a named target column; ``feature_names`` are those of the inputs,
-    None where they have none; ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest
-    targets (2, n_outputs), empty for labels.
-    """
-
-    @property
-    def source(self) -> BlockSource: ...
-
-    @property
-    def encoding(self) -> TableEncoding | None: ...
-
-    @property
-    def target(self) -> TargetEncoding | None: ...
-
-    @property
-    def feature_names(self) -> Sequence[str] | None: ...
-
-    @property
-    def single_output(self) -> bool: ...
-
-    @property
-    def label_weights(self) -> dict[Any, float]: ...
-
-    @property
-    def target_range(self) -> NDArray[Any]: ...
-
-    def close(self) -> None: ...
 
 
 def open_rows(
@@ -138,9 +105,9 @@ def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskEx
     if parts_of(source) is None:
         return ThreadExecutor(n_workers)
     if isinstance(source, DaskSource):
-        return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
+        return DaskExecutor(source.cluster, n_workers)
     if "distributed" in sys.modules:
         cluster = Cluster.current()
         if cluster.client is not None:
-            return DaskExecutor(cluster, ThreadExecutor(n_workers))
+            return DaskExecutor(cluster, n_workers)
     return ThreadExecutor(n_workers)

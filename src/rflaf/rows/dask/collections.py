@@ -1,9 +1,9 @@
-"""Dask arrays and frames as users pass them: matched, checked in one pass and opened as a source of blocks."""
+"""Dask arrays and frames as users pass them: matched, checked in one pass and opened; and lazy predictions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,11 +12,13 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.blocks import ArraySource, add_weights, array_source, weigh_labels
+from rflaf.rows.blocks import ArraySource, array_source
+from rflaf.rows.executors import SingleThreadedBLAS
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, Quiet
 
-from .graph import Cluster, Given, Handle, each_part, load_payload, plain
-from .source import DaskSource
+from .executor import DaskSource
+from .graph import Cluster, Given, Handle, each_part, load_payload, plain, require_dask
 
 
 def is_collection(X: Any) -> bool:
@@ -27,28 +29,7 @@ def is_collection(X: Any) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class OpenCollection:
-    """Rows on a cluster whose values were all checked.
-
-    ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs).
-    """
-
-    source: DaskSource
-    single_output: bool
-    feature_names: Sequence[str] | None
-    label_weights: dict[Any, float]
-    target_range: Array
-    encoding: None = None
-    target: None = None
-
-    def close(self) -> None:
-        """Do nothing: no resource is held."""
-
-
-def open_collection(
-    X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet
-) -> OpenCollection:
+def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet) -> OpenRows:
     """Return Dask collections with numeric targets or labels, ready to be summed.
 
     One pass checks every row first; errors name the partition. ``begin`` shows the progress of passes that are not
@@ -65,13 +46,13 @@ def open_collection(
     full = [i for i, one in enumerate(seen) if one.n_rows]
     if not full:
         raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
-    if not any(one.weighty for one in seen):
+    total = TargetScan()
+    for i in full:
+        total += seen[i].targets
+    if not total.weight > 0:
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
-    label_weights: dict[Any, float] = {}
-    for one in seen:
-        add_weights(label_weights, one.label_weights)
     source = DaskSource(
         cluster,
         [handles[i] for i in full],
@@ -83,8 +64,7 @@ def open_collection(
         begin,
     )
     named = list(names) if all(isinstance(name, str) for name in names) else None
-    low, high = (np.array([seen[i].target_range[edge] for i in full]) for edge in (0, 1))
-    return OpenCollection(source, y.ndim == 1, named, label_weights, np.array([low.min(axis=0), high.max(axis=0)]))
+    return OpenRows(source, named, total.label_weights, total.target_range, y.ndim == 1)
 
 
 def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
@@ -199,13 +179,11 @@ class _Opened:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Contents of a partition: rows, target columns, whether any weight is positive, and its labels or target range."""
+    """Contents of a partition: rows, target columns, and their scan."""
 
     n_rows: int
     n_outputs: int = 0
-    weighty: bool = False
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+    targets: TargetScan = field(default_factory=TargetScan)
 
 
 @dataclass(frozen=True)
@@ -241,11 +219,10 @@ class _Look:
                 "Use zero for rows to leave out.",
             )
         if self.labels:
-            return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
+            return _Seen(n_rows, 1, TargetScan.of([_checked_labels(y, n_rows, where)], w, True))
         targets = as_array(y, np.float64).reshape(n_rows, -1)
         _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-        target_range = np.array([targets.min(axis=0), targets.max(axis=0)])
-        return _Seen(n_rows, targets.shape[1], bool(w.any()), target_range=target_range)
+        return _Seen(n_rows, targets.shape[1], TargetScan.of(targets.T, w, False))
 
 
 def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
@@ -279,3 +256,44 @@ def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> No
         raise InvalidParameterError(
             f"every value must be a finite number: {where}{column}", float(rows[bad][0]), "Drop or repair those rows."
         )
+
+
+def predict_lazily(answer: Callable[[Any], Array], X: Any, out: Any = None) -> Any:
+    """Return ``answer`` of every partition of ``X`` as one lazy array with the partitions of ``X``."""
+    if out is not None:
+        raise InvalidParameterError(
+            "out must be None for Dask collections, whose answers are lazy",
+            type(out).__name__,
+            "Write them with dask.array.store.",
+        )
+    import cloudpickle
+    import dask.array
+
+    da: Any = dask.array
+    X = whole_rows(X, "X")
+    meta = meta_of(X)
+    dtype = dtype_of(meta)
+    pattern = answer(_one_row(meta, dtype))  # also refuses columns other than those of the fit
+    parts = partitions_of(X)
+    rows = known_rows(X) or (np.nan,) * len(parts)
+    delayed = require_dask().delayed
+    payload = delayed(Given(cloudpickle.dumps((answer, dtype, pattern[:0]))), traverse=False)
+    lazy = [
+        da.from_delayed(delayed(_answer_part)(part, payload), (n_rows, *pattern.shape[1:]), meta=pattern[:0])
+        for part, n_rows in zip(parts, rows, strict=True)
+    ]
+    return da.concatenate(lazy, allow_unknown_chunksizes=True)
+
+
+def _one_row(meta: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a row of zeros with the columns of X."""
+    zeros = np.zeros((1, len(names_of(meta))), dtype)
+    return type(meta)(zeros, columns=meta.columns) if hasattr(meta, "columns") else zeros
+
+
+def _answer_part(part: Any, payload: Given) -> Array:
+    answer, dtype, nothing = load_payload(payload)
+    if length_of(part) == 0:
+        return nothing
+    with SingleThreadedBLAS():
+        return answer(part if hasattr(part, "columns") else as_array(part, dtype))

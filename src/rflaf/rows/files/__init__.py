@@ -8,18 +8,6 @@ Parquet and NPY files are read again in every pass, one thread a few blocks ahea
 how many rows every row group has, so block i is found at once and blocks do not depend on how the files are cut. Other
 files are copied as numbers into a temporary Parquet file, which is removed after the fit.
 
-| module | contents |
-| --- | --- |
-| `table` | which files, columns and rows are asked for |
-| `chunks` | files of every kind, read in order |
-| `first_scan` | the pass that checks every value |
-| `converted` | files copied as numbers |
-| `parquet_rows`, `row_groups` | Parquet files, read from any row on |
-| `numpy_rows` | NPY files, read from any row on |
-| `values` | columns as arrays, and errors about them |
-| `source` | blocks, read ahead by one thread |
-| `outputs` | files written whole or not at all |
-
 May import `rflaf.errors`, `rflaf.rows.tables` and the modules of `rflaf.rows` about blocks and progress.
 """
 
@@ -29,18 +17,18 @@ from dataclasses import replace
 from typing import Any
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding
 
 from .converted import open_converted, scan_table
 from .numpy_rows import open_numpy
 from .parquet_rows import open_parquet
-from .source import FileSource, OpenTable, Reader
+from .source import FileSource, Reader
 from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
 
 __all__ = [
     "FileSource",
-    "OpenTable",
     "RowChoice",
     "ScannedTable",
     "Table",
@@ -59,7 +47,7 @@ def open_table(
     encoding: TableEncoding | None = None,
     begin: Begin = Quiet,
     memory: int | None = None,
-) -> OpenTable:
+) -> OpenRows:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
     To predict, ``encoding`` is that of the fit. Everything wrong with the files is found here. ``begin`` shows the

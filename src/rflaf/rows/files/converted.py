@@ -17,14 +17,15 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, PassDisplay, Quiet
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, TargetEncoding, require_arrow, summarise
 
 from .chunks import chosen, column_names, read_masked, read_rows
-from .first_scan import TargetScan, encoding_of, refuse_less, rows_together
+from .first_scan import encoding_of, refuse_less, refuse_weightless, rows_together, scan_targets
 from .parquet_rows import ParquetRows
 from .row_groups import RowGroup, index_files
-from .source import FileSource, OpenTable, Reader
+from .source import FileSource, Reader, opened_files
 from .table import Request, ScannedTable, Table, distinct, find_files
 from .values import in_column, write_inputs
 
@@ -41,7 +42,7 @@ def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | No
     return ScannedTable(table, _summarise_files(files[0], table, block_bytes, begin, whole=target))
 
 
-def open_converted(request: Request, reader: Reader) -> OpenTable:
+def open_converted(request: Request, reader: Reader) -> OpenRows:
     """Open files that are copied as numbers to a temporary file."""
     table, encoding, summary = request.table, request.encoding, request.summary
     block_bytes = _block_bytes(table, reader.memory)
@@ -63,7 +64,7 @@ def open_converted(request: Request, reader: Reader) -> OpenTable:
             if _convert((chunk for _, chunk in pairs), RowGroup(path, file, 0, 0, 0), columns, seen, request, display):
                 shown[path] = file
     _refuse_no_rows(request.files[0], table, bool(shown))
-    seen.refuse_weightless(request)
+    refuse_weightless(seen, request)
     groups, _ = index_files(list(shown), shown)
     plain = [_input_name(j) for j in range(len(encoding.feature_names))]
     as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
@@ -71,7 +72,7 @@ def open_converted(request: Request, reader: Reader) -> OpenTable:
         groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
     )
     target = targets[0] if len(targets) == 1 else None
-    return OpenTable(FileSource(storage, reader), encoding, seen.label_weights, seen.target_range, target)
+    return opened_files(FileSource(storage, reader), encoding, seen, target)
 
 
 def _block_bytes(table: Table, memory: int | None) -> int | None:
@@ -211,7 +212,7 @@ def _convert(
             for start in range(0, chunk.num_rows, at_once):
                 rows = chunk.slice(start, at_once)
                 inputs, beside = columns.of(rows, group)
-                seen.add(beside, request, group)
+                seen += scan_targets(beside, request, group)
                 written = pa.table(inputs | beside)
                 if writer is None:
                     writer = exits.enter_context(pq.ParquetWriter(group.path, written.schema))

@@ -11,13 +11,13 @@ and a memory that does not hold a few rows is refused before anything is read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
-from rflaf.rows.blocks import LEAST_ROWS, add_weights, weigh_labels
+from rflaf.rows.blocks import LEAST_ROWS
+from rflaf.rows.opened import TargetScan
 from rflaf.rows.tables import TableEncoding, TableSummary, clean, make_encoding, summarise
 
 from .row_groups import RowGroup, batches, page_bytes
@@ -56,42 +56,24 @@ def refuse_less(memory: int, needed: int) -> None:
         )
 
 
-@dataclass
-class TargetScan:
-    """Weights, labels and targets of the rows seen so far."""
+def scan_targets(columns: Mapping[str, Array], request: Request, where: object) -> TargetScan:
+    """Check the targets and weights of some rows, by name, and return their scan."""
+    weight = None
+    if request.weight is not None:
+        weight = columns[request.weight].astype(np.float64)
+        check_weights(weight, request.weight, where)
+    targets = [columns[name] for name in request.targets]
+    for name, values in zip(request.targets, () if request.labels else targets, strict=False):
+        check_finite(values, name, where)
+    return TargetScan.of(targets, weight, request.labels)
 
-    weight: float = 0.0
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
-    def add(self, columns: Mapping[str, Array], request: Request, where: object) -> None:
-        """Take in the targets and weights of some rows, by name."""
-        n_rows = next((values.shape[0] for values in columns.values()), 0)
-        weight = np.ones(n_rows)
-        if request.weight is not None:
-            weight = columns[request.weight].astype(np.float64)
-            check_weights(weight, request.weight, where)
-        self.weight += float(weight.sum())
-        for name in request.targets if n_rows else ():
-            values = columns[name]
-            if request.labels:
-                add_weights(self.label_weights, weigh_labels(values, weight))
-            else:
-                check_finite(values, name, where)
-                low, high = self.ranges.get(name, (np.inf, -np.inf))
-                self.ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
-
-    @property
-    def target_range(self) -> Array:
-        """The lowest and highest targets (2, n_outputs), empty for labels."""
-        return np.array([*self.ranges.values()]).reshape(-1, 2).T
-
-    def refuse_weightless(self, request: Request) -> None:
-        """Refuse weights that are all zero."""
-        if request.weight is not None and not self.weight > 0:
-            raise InvalidParameterError(
-                "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
-            )
+def refuse_weightless(seen: TargetScan, request: Request) -> None:
+    """Refuse weights that are all zero."""
+    if request.weight is not None and not seen.weight > 0:
+        raise InvalidParameterError(
+            "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
+        )
 
 
 def scan(
@@ -108,9 +90,9 @@ def scan(
             if learn:
                 part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
                 summary = summary + part if summary.columns else part
-            targets.add(_beside(batch, request, group), request, group)
+            targets += scan_targets(_beside(batch, request, group), request, group)
             display.advance(batch.num_rows)
-    targets.refuse_weightless(request)
+    refuse_weightless(targets, request)
     return request.encoding or encoding_of(request, request.summary or summary, inputs), targets
 
 

@@ -10,11 +10,12 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import ArraySource, Block, Parts
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TargetEncoding, require_arrow
 
 from .first_scan import scan
 from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
-from .source import FileSource, OpenTable, Reader, fingerprint_of
+from .source import FileSource, Reader, fingerprint_of, opened_files
 from .table import Request, distinct
 from .values import is_numeric, labels_of, numbers_of, write_inputs
 
@@ -115,23 +116,20 @@ class ParquetRows:
         return Block(X, y, weight)
 
 
-def open_parquet(request: Request, reader: Reader) -> OpenTable:
+def open_parquet(request: Request, reader: Reader) -> OpenRows:
     """Open Parquet files, scanned once unless they are only to be predicted."""
     files, targets, encoding = request.files, request.targets, request.encoding
     groups, schemas = index_files(files, {})
     _check_schemas(files, schemas, request.beside)
     _check_schemas(files, schemas, request.inputs(schemas[0].names))
-    seen = None
+    seen = TargetScan()
     if encoding is None or targets:
         encoding, seen = reader.pool.submit(scan, groups, schemas[0], request, reader).result()
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
     storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
-    source = FileSource(storage, reader)
-    if seen is None:
-        return OpenTable(source, encoding)
-    return OpenTable(source, encoding, seen.label_weights, seen.target_range, _target_of(request, schemas[0]))
+    return opened_files(FileSource(storage, reader), encoding, seen, _target_of(request, schemas[0]))
 
 
 def _target_of(request: Request, schema: Any) -> TargetEncoding | None:

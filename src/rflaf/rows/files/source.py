@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding, TargetEncoding
 
@@ -175,28 +176,19 @@ class FileSource:
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
-@dataclass(frozen=True)
-class OpenTable:
-    """A table in files, ready to be read; to be closed.
-
-    ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names;
-    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels; ``target`` is None unless the
-    target is one column.
-    """
-
-    source: FileSource
-    encoding: TableEncoding | None
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
-    target: TargetEncoding | None = None
-    single_output: bool = False
-
-    @property
-    def feature_names(self) -> Sequence[str] | None:
-        return None if self.encoding is None else self.encoding.feature_names
-
-    def close(self) -> None:
-        self.source.reader.close()
+def opened_files(
+    source: FileSource, encoding: TableEncoding, seen: TargetScan, target: TargetEncoding | None
+) -> OpenRows:
+    """Return rows in files with named columns, whose reader closes with them."""
+    return OpenRows(
+        source,
+        encoding.feature_names,
+        seen.label_weights,
+        seen.target_range,
+        encoding=encoding,
+        target=target,
+        close=source.reader.close,
+    )
 
 
 def fingerprint_of(files: list[str], others: object) -> int:
