@@ -219,26 +219,33 @@ _NO_ROWS = ArraySource(np.empty((0, 0)), np.empty((0, 0)))
 
 
 @dataclass(frozen=True, slots=True)
-class SourceView:
-    """A view of the rows of another source."""
+class TableView:
+    """A view of another table of rows."""
 
-    source: BlockSource
+    source: Any
 
     @property
     def n_samples(self) -> int:
-        return self.source.n_samples
+        return int(self.source.n_samples)
 
     @property
     def n_features(self) -> int:
-        return self.source.n_features
+        return int(self.source.n_features)
 
     @property
     def n_outputs(self) -> int:
-        return self.source.n_outputs
+        return int(self.source.n_outputs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.source.dtype
+        return np.dtype(self.source.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView(TableView):
+    """A view of the rows of another source."""
+
+    source: BlockSource
 
     def __len__(self) -> int:
         return len(self.source)

@@ -19,9 +19,8 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from time import perf_counter
@@ -33,7 +32,7 @@ import scipy.sparse as sp
 from rflaf.errors import Array, CheckpointWarning, InvalidParameterError
 
 from .blocks import Block, BlockSource, innermost
-from .executors import Executor, Item, Items, State, Total
+from .executors import Executor, Item, Items, State, Total, WrappingExecutor
 
 _TITLE = b"rflaf checkpoint 2\n"
 _LEAST_SECONDS = 0.5
@@ -42,24 +41,15 @@ _MOST_DEAD = 2**26  # bytes of replaced records before the file is compacted
 _PACKAGE = __name__.partition(".")[0]
 
 
-class Recorded:
+class Recorded(WrappingExecutor):
     """An executor that reads the results of its calls from a journal, or computes and records them.
 
     Calls are identified by their number, so they must come from one thread, in the order of the fit.
     """
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
-        self._executor, self._journal = executor, journal
-
-    @property
-    def n_workers(self) -> int:
-        return self._executor.n_workers
-
-    def limited(self, n_workers: int) -> Recorded:
-        return Recorded(self._executor.limited(n_workers), self._journal)
-
-    def elsewhere(self, items: Items[Any]) -> bool:
-        return self._executor.elsewhere(items)
+        super().__init__(executor)
+        self._journal = journal
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
         if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
@@ -69,9 +59,6 @@ class Recorded:
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         return self._once(len(items), label, lambda: self._executor.map(items, map_item, label))
-
-    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        return self._executor.side_by_side(tasks)
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         key = self._journal.next_key(n_steps, label)
@@ -99,18 +86,12 @@ class Recorded:
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    start: int
-    size: int
-
-
 class Journal:
     """Records by key in one file; the last record of a key is valid."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, tuple[int, int]] = {}  # start and size
         self._end = 0
         self._calls = 0
         self._full = False
@@ -134,9 +115,8 @@ class Journal:
 
     def read(self, key: str) -> Any:
         """Return the value of a key."""
-        record = self._records[key]
         with self.path.open("rb") as file:
-            file.seek(record.start)
+            file.seek(self._records[key][0])
             header = json.loads(file.readline())
             with np.load(io.BytesIO(file.read(header["size"])), allow_pickle=False) as arrays:
                 return _unpack(header["value"], arrays)
@@ -174,9 +154,9 @@ class Journal:
                 stacklevel=2,
             )
             return False
-        self._records[key] = _Record(self._end, len(line) + len(body))
+        self._records[key] = self._end, len(line) + len(body)
         self._end += len(line) + len(body)
-        if self._end - sum(record.size for record in self._records.values()) > _MOST_DEAD:
+        if self._end - sum(size for _, size in self._records.values()) > _MOST_DEAD:
             self._compact()
         return True
 
@@ -198,11 +178,11 @@ class Journal:
         with suppress(OSError):
             with self.path.open("rb") as old, fresh.open("wb") as new:
                 new.write(_TITLE)
-                for key, record in self._records.items():
-                    old.seek(record.start)
-                    new.write(old.read(record.size))
-                    records[key] = _Record(end, record.size)
-                    end += record.size
+                for key, (start, size) in self._records.items():
+                    old.seek(start)
+                    new.write(old.read(size))
+                    records[key] = end, size
+                    end += size
                 new.flush()
                 os.fsync(new.fileno())
             os.replace(fresh, self.path)
@@ -225,7 +205,7 @@ class Journal:
                 if not whole:
                     break
                 size = len(line) + header["size"]
-                self._records[header["key"]] = _Record(self._end, size)
+                self._records[header["key"]] = self._end, size
                 self._end += size
 
 

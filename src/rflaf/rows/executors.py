@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from functools import cache
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np  # noqa: F401  loads one BLAS library, which the controller must see
@@ -74,6 +74,28 @@ class Executor(Protocol):
     def limited(self, n_workers: int) -> Executor:
         """Return the executor with at most ``n_workers`` workers at once."""
         ...
+
+
+class WrappingExecutor:
+    """An executor around another one, which does whatever a subclass leaves."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    @property
+    def n_workers(self) -> int:
+        return self._executor.n_workers
+
+    def limited(self, n_workers: int) -> Self:
+        fewer = copy.copy(self)
+        fewer._executor = self._executor.limited(n_workers)
+        return fewer
+
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return self._executor.elsewhere(items)
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._executor.side_by_side(tasks)
 
 
 def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
@@ -142,13 +164,11 @@ class ThreadExecutor:
             self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="rflaf")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
-        self._blas.__exit__(kind, error, trace)
+        self._blas.__exit__()
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)`` in the order of the items; at least one item."""
@@ -235,11 +255,6 @@ def _set_blas_threads(counts: list[int]) -> None:
         let_go(force=True)
 
 
+@cache
 def _controller() -> ThreadpoolController:
-    global _cached_controller
-    if _cached_controller is None:
-        _cached_controller = ThreadpoolController()
-    return _cached_controller
-
-
-_cached_controller: ThreadpoolController | None = None
+    return ThreadpoolController()

@@ -36,19 +36,14 @@ def open_rows(
     """
     if is_files(X):
         return open_table(X, y, sample_weight, labels, encoding, begin, memory)
-    if is_lazy(X):
+    if is_collection(X):
         return open_collection(X, y, sample_weight, labels, begin)
     return None
 
 
-def is_lazy(X: Any) -> bool:
-    """Return whether ``X`` is a Dask collection; without Dask imported it cannot be one."""
-    return "dask" in sys.modules and is_collection(X)
-
-
 def is_frame(X: Any) -> bool:
     """Return whether ``X`` is a table in memory with named columns: a pandas or polars frame, or an Arrow table."""
-    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_lazy(X))
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_collection(X))
 
 
 def is_plain(frame: Any) -> bool:

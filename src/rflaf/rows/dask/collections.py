@@ -39,7 +39,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
     meta = meta_of(X)
     dtype, names = dtype_of(meta), names_of(meta)
     handles = _side_by_side(X, y, sample_weight)
-    look = _Look(dtype, list(names), labels)
+    look = dtype, list(names), labels
     with begin("look at every value", len(handles), None) as display:
         seen: list[_Seen] = cluster.compute(*each_part(_look_at, handles, look, range(len(handles))))
         display.advance(len(handles))
@@ -171,7 +171,7 @@ class _Opened:
 
     def __call__(self, value: Any) -> ArraySource:
         X, y, weight = value
-        rows = array_source(as_array(X, self.dtype), np.zeros((length_of(X), 1)), weight)
+        rows = array_source(as_array(X, self.dtype), np.zeros((X.shape[0], 1)), weight)
         if self.labels:
             return replace(rows, y=np.asarray(y).reshape(-1, 1))
         return replace(rows, y=as_array(y, np.float64).reshape(rows.n_samples, -1))
@@ -186,43 +186,36 @@ class _Seen:
     targets: TargetScan = field(default_factory=TargetScan)
 
 
-@dataclass(frozen=True)
-class _Look:
-    """The checks of a partition, and the dtype and names of its columns."""
-
-    dtype: np.dtype[Any]
-    names: list[Any]
-    labels: bool
-
-    def at(self, value: Any, where: str) -> _Seen:
-        X, y, weight = value
-        lengths = {"X": length_of(X), "y": length_of(y)} | (
-            {} if weight is None else {"sample_weight": length_of(weight)}
+def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
+    """Check the values of a partition."""
+    (dtype, names, labels), where = load_payload(payload), f"partition {number.value}"
+    X, y, weight = plain(value)
+    given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
+    lengths = {name: int(part.shape[0]) for name, part in given.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidParameterError(
+            f"X, y and sample_weight must have the same number of rows in every partition: {where}",
+            lengths,
+            "Make them from one collection, or rechunk them alike.",
         )
-        if len(set(lengths.values())) > 1:
-            raise InvalidParameterError(
-                f"X, y and sample_weight must have the same number of rows in every partition: {where}",
-                lengths,
-                "Make them from one collection, or rechunk them alike.",
-            )
-        n_rows = lengths["X"]
-        if n_rows == 0:
-            return _Seen(0)
-        rows = as_array(X, self.dtype)
-        _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else self.names)
-        w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
-        fine = np.isfinite(w) & (w >= 0)
-        if not fine.all():
-            raise InvalidParameterError(
-                f"sample_weight must be finite numbers, at least zero: {where}",
-                float(w[~fine][0]),
-                "Use zero for rows to leave out.",
-            )
-        if self.labels:
-            return _Seen(n_rows, 1, TargetScan.of([_checked_labels(y, n_rows, where)], w, True))
-        targets = as_array(y, np.float64).reshape(n_rows, -1)
-        _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-        return _Seen(n_rows, targets.shape[1], TargetScan.of(targets.T, w, False))
+    n_rows = lengths["X"]
+    if n_rows == 0:
+        return _Seen(0)
+    rows = as_array(X, dtype)
+    _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else names)
+    w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
+    fine = np.isfinite(w) & (w >= 0)
+    if not fine.all():
+        raise InvalidParameterError(
+            f"sample_weight must be finite numbers, at least zero: {where}",
+            float(w[~fine][0]),
+            "Use zero for rows to leave out.",
+        )
+    if labels:
+        return _Seen(n_rows, 1, TargetScan.of([_checked_labels(y, n_rows, where)], w, True))
+    targets = as_array(y, np.float64).reshape(n_rows, -1)
+    _refuse_infinite(targets, where, ["y"] * targets.shape[1])
+    return _Seen(n_rows, targets.shape[1], TargetScan.of(targets.T, w, False))
 
 
 def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
@@ -235,16 +228,6 @@ def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
         raise InvalidParameterError(f"labels must not be missing: {where}", int(missing.sum()), "Drop those rows.")
     check_classification_targets(labels[:, 0])
     return labels[:, 0]
-
-
-def length_of(part: Any) -> int:
-    """Return the number of rows of a partition."""
-    return int(part.shape[0])
-
-
-def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
-    look: _Look = load_payload(payload)
-    return look.at(plain(value), f"partition {number.value}")
 
 
 def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> None:
@@ -293,7 +276,7 @@ def _one_row(meta: Any, dtype: np.dtype[Any]) -> Any:
 
 def _answer_part(part: Any, payload: Given) -> Array:
     answer, dtype, nothing = load_payload(payload)
-    if length_of(part) == 0:
+    if part.shape[0] == 0:
         return nothing
     with SingleThreadedBLAS():
         return answer(part if hasattr(part, "columns") else as_array(part, dtype))

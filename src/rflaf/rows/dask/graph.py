@@ -109,14 +109,8 @@ def _keys_of(handle: Any) -> Any:
     """Return the keys of a handle or of nested handles; other values are passed as they are."""
     if isinstance(handle, Handle):
         return handle.keys
-    if _holds_handle(handle):
-        return [_keys_of(part) for part in handle]
-    return Given(handle)
-
-
-def _holds_handle(handle: Any) -> bool:
-    parts = handle if isinstance(handle, tuple) else ()
-    return any(isinstance(part, Handle) or _holds_handle(part) for part in parts)
+    parts = [_keys_of(part) for part in handle] if isinstance(handle, tuple) else []
+    return Given(handle) if all(isinstance(part, Given) for part in parts) else parts
 
 
 @dataclass(frozen=True)

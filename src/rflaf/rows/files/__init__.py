@@ -27,16 +27,7 @@ from .parquet_rows import open_parquet
 from .source import FileSource, Reader
 from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
 
-__all__ = [
-    "FileSource",
-    "RowChoice",
-    "ScannedTable",
-    "Table",
-    "find_files",
-    "is_files",
-    "open_table",
-    "scan_table",
-]
+__all__ = ["FileSource", "RowChoice", "ScannedTable", "Table", "find_files", "is_files", "open_table", "scan_table"]
 
 
 def open_table(

@@ -22,12 +22,19 @@ from rflaf.rows.progress import Begin, PassDisplay, Quiet
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, TargetEncoding, require_arrow, summarise
 
 from .chunks import chosen, column_names, read_masked, read_rows
-from .first_scan import encoding_of, refuse_less, refuse_weightless, rows_together, scan_targets
+from .first_scan import (
+    encoding_of,
+    in_column,
+    refuse_less,
+    refuse_weightless,
+    rows_together,
+    scan_targets,
+    write_inputs,
+)
 from .parquet_rows import ParquetRows
 from .row_groups import RowGroup, index_files
 from .source import FileSource, Reader, opened_files
-from .table import Request, ScannedTable, Table, distinct, find_files
-from .values import in_column, write_inputs
+from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 
 _LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
 _BLOCKS_AHEAD = 44  # that Arrow holds, on their way and parsed
@@ -37,9 +44,8 @@ _WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
 
 def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | None = None) -> ScannedTable:
     """Summarise all columns of a table in one pass: the target over all rows, the others over the chosen rows."""
-    files = find_files(table.paths)
-    block_bytes = _block_bytes(table, memory)
-    return ScannedTable(table, _summarise_files(files[0], table, block_bytes, begin, whole=target))
+    first, block_bytes = find_files(table.paths)[0], _block_bytes(table, memory)
+    return ScannedTable(table, _summarise_files(first, table, block_bytes, begin, whole=target))
 
 
 def open_converted(request: Request, reader: Reader) -> OpenRows:
@@ -66,7 +72,7 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     _refuse_no_rows(request.files[0], table, bool(shown))
     refuse_weightless(seen, request)
     groups, _ = index_files(list(shown), shown)
-    plain = [_input_name(j) for j in range(len(encoding.feature_names))]
+    plain = [f"input {j}" for j in range(len(encoding.feature_names))]
     as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
     storage = ParquetRows(
         groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
@@ -94,27 +100,18 @@ def _summarise_files(
     whole: str | None = None,
 ) -> TableSummary:
     """Return the summary of the needed columns in all files, of all columns by default."""
-    total = None
+    total = TableSummary({})
     with begin("look at every value", None, None) as display:
         for file, triples in groupby(read_masked(table, block_bytes), key=lambda triple: triple[0]):
-            found = _summarise_file(file, triples, table, whole, display)
+            found = TableSummary({})
+            for _, chunk, mask in triples:
+                part = _summarise_chunk(chunk, mask, table, whole)
+                found = found + part if found.columns else part
+                display.advance(chunk.num_rows)
+            _refuse_no_rows(file, table, found.n_rows > 0)
             needed = list(found.columns) if needed is None else needed
-            found = _checked(file, found, first, total or found, needed)
-            total = found if total is None else total + found
-    assert total is not None  # there is a file
-    return total
-
-
-def _summarise_file(
-    file: str, triples: Iterator[tuple[str, Any, Any]], table: Table, whole: str | None, display: PassDisplay
-) -> TableSummary:
-    total = None
-    for _, chunk, mask in triples:
-        part = _summarise_chunk(chunk, mask, table, whole)
-        total = part if total is None else total + part
-        display.advance(chunk.num_rows)
-    assert total is not None  # the first chunk has the columns
-    _refuse_no_rows(file, table, total.n_rows > 0)
+            found = _checked(file, found, first, total if total.columns else found, needed)
+            total = total + found if total.columns else found
     return total
 
 
@@ -128,29 +125,21 @@ def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None) -> 
 
 
 def _refuse_no_rows(file: str, table: Table, some: bool) -> None:
-    if some:
-        return
-    if table.rows is not None:
+    if not some and table.rows is not None:
         raise InvalidParameterError(
             "the rows must be enough to hold some out", f"none left of {file}", "Use another share."
         )
-    raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
+    if not some:
+        raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
 
 
 def _checked(file: str, summary: TableSummary, first: str, expected: TableSummary, needed: list[str]) -> TableSummary:
     """Return the needed columns, which a file must have, of the kinds they have in the first file."""
     for name in needed:
-        if name not in summary.columns:
-            raise InvalidParameterError(
-                f"every file must have a column {name!r}, once", f"{file} with {list(summary.columns)}", "Add it."
-            )
+        refuse_absent(name, file, list(summary.columns))
         here, there = summary.columns[name].kind, expected.columns[name].kind
-        if here != there and "empty" not in (here, there):
-            raise InvalidParameterError(
-                f"column {name!r} must be of one type in all files: {there} in {first}",
-                f"{here} in {file}, row group 0, column {name!r}",
-                "Write the files with one schema.",
-            )
+        if "empty" not in (here, there):
+            refuse_other_type(name, (file, here), (first, there))
     return TableSummary({name: summary.columns[name] for name in needed})
 
 
@@ -167,10 +156,6 @@ def _target_of(request: Request, name: str, summary: TableSummary | None) -> Tar
         )
     values = "truth" if column.n_truths else "whole" if column.kind == "number" else "text"
     return TargetEncoding(name, "classification", values)
-
-
-def _input_name(number: int) -> str:
-    return f"input {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +180,7 @@ class _Columns:
         for column in (*self.targets, *weights):
             with in_column(column.name, group):
                 beside[column.name] = column.read(rows, self.encoding.missing)
-        return {_input_name(j): X[:, j] for j in range(X.shape[1])}, beside
+        return {f"input {j}": X[:, j] for j in range(X.shape[1])}, beside
 
 
 def _convert(
@@ -208,7 +193,8 @@ def _convert(
     at_once, writer = rows_together(columns.row_bytes, 0, None), None
     with ExitStack() as exits:
         for chunk in chunks:
-            _refuse_absent(chunk, columns.encoding, group.file)
+            for name in columns.encoding.column_names:
+                refuse_absent(name, group.file, chunk.column_names)
             for start in range(0, chunk.num_rows, at_once):
                 rows = chunk.slice(start, at_once)
                 inputs, beside = columns.of(rows, group)
@@ -220,11 +206,3 @@ def _convert(
                 display.advance(rows.num_rows)
                 group = replace(group, number=group.number + 1)
     return group.number
-
-
-def _refuse_absent(chunk: Any, encoding: TableEncoding, file: str) -> None:
-    for name in encoding.column_names:
-        if name not in chunk.column_names:
-            raise InvalidParameterError(
-                f"every file must have a column {name!r}, once", f"{file} with {chunk.column_names}", "Add it."
-            )

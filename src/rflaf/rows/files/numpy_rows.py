@@ -18,9 +18,8 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import Block
 from rflaf.rows.opened import OpenRows, TargetScan
 
-from .first_scan import rows_together
+from .first_scan import check_finite, check_weights, rows_together
 from .source import FileSource, Reader, fingerprint_of
-from .values import check_finite, check_weights
 
 _LOOKED_BYTES = 64  # of a target or weight while it is looked at
 

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from rflaf.errors import Array, InvalidParameterError
+from rflaf.errors import Array
 from rflaf.rows.blocks import ArraySource, Block, Parts
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TargetEncoding, require_arrow
 
-from .first_scan import scan
+from .first_scan import is_numeric, labels_of, numbers_of, scan, write_inputs
 from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
 from .source import FileSource, Reader, fingerprint_of, opened_files
-from .table import Request, distinct
-from .values import is_numeric, labels_of, numbers_of, write_inputs
+from .table import Request, distinct, refuse_absent, refuse_other_type
 
 _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
 
@@ -148,19 +147,10 @@ def _check_schemas(files: list[str], schemas: list[Any], needed: list[str]) -> N
     """Every file must have the columns, of one kind."""
     for file, schema in zip(files, schemas, strict=True):
         for name in needed:
-            if schema.names.count(name) != 1:
-                raise InvalidParameterError(
-                    f"every file must have a column {name!r}, once",
-                    f"{file} with {schema.names}",
-                    "Add it, or choose columns with rflaf.rows.files.Table.",
-                )
+            refuse_absent(name, file, schema.names)
             here, first = schema.field(name).type, schemas[0].field(name).type
             if _kind_of_type(here) != _kind_of_type(first):
-                raise InvalidParameterError(
-                    f"column {name!r} must be of one type in all files: {first} in {files[0]}",
-                    f"{here} in {file}, row group 0, column {name!r}",
-                    "Write the files with one schema.",
-                )
+                refuse_other_type(name, (file, here), (files[0], first))
 
 
 def _kind_of_type(kind: Any) -> str:

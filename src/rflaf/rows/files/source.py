@@ -12,12 +12,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, TableView, drawn_rows
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding, TargetEncoding
@@ -102,10 +102,10 @@ class _Ahead:
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(TableView):
     """Blocks of a table that is in files."""
 
-    storage: Storage
+    source: Storage
     reader: Reader = field(repr=False)
     block_rows: int = MOST_ROWS
 
@@ -113,28 +113,12 @@ class FileSource:
         object.__setattr__(self, "_ahead", _Ahead(len(self), self._read, self.reader.pool, self.n_ahead))
 
     @property
-    def n_samples(self) -> int:
-        return self.storage.n_samples
-
-    @property
-    def n_features(self) -> int:
-        return self.storage.n_features
-
-    @property
-    def n_outputs(self) -> int:
-        return self.storage.n_outputs
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.storage.dtype
-
-    @property
     def fingerprint(self) -> int:
-        return self.storage.fingerprint()
+        return self.source.fingerprint()
 
     @property
     def reading_bytes(self) -> int:
-        return self.storage.reading_bytes
+        return self.source.reading_bytes
 
     @property
     def n_ahead(self) -> int:
@@ -152,7 +136,7 @@ class FileSource:
 
     def _read(self, index: int) -> Block:
         start = index * self.block_rows
-        block = self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        block = self.source.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
         return replace(block, first=start)
 
     @property
@@ -162,16 +146,16 @@ class FileSource:
 
     @property
     def parts(self) -> Parts | None:
-        return self.storage.parts(self.block_rows)
+        return self.source.parts(self.block_rows)
 
     def with_rows(self, block_rows: int) -> FileSource:
-        return FileSource(self.storage, self.reader, block_rows)
+        return FileSource(self.source, self.reader, block_rows)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array, in one pass over the files that have some."""
         rows = drawn_rows(self.n_samples, n_rows, rng)
         with self.reader.begin("draw rows", rows.size, rows.size) as display:
-            taking = self.reader.pool.submit(self.storage.take, rows, self._at_once, display.advance)
+            taking = self.reader.pool.submit(self.source.take, rows, self._at_once, display.advance)
             block = taking.result()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 

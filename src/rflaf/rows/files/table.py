@@ -139,6 +139,26 @@ def distinct(*names: str | None) -> list[str]:
     return list(dict.fromkeys(name for name in names if name is not None))
 
 
+def refuse_absent(name: str, file: str, names: Sequence[str]) -> None:
+    """Refuse a file that does not have a column exactly once."""
+    if names.count(name) != 1:
+        raise InvalidParameterError(
+            f"every file must have a column {name!r}, once",
+            f"{file} with {names}",
+            "Add it, or choose columns with rflaf.rows.files.Table.",
+        )
+
+
+def refuse_other_type(name: str, here: tuple[str, object], first: tuple[str, object]) -> None:
+    """Refuse a column whose type, given with its file, is not that of the first file."""
+    if here[1] != first[1]:
+        raise InvalidParameterError(
+            f"column {name!r} must be of one type in all files: {first[1]} in {first[0]}",
+            f"{here[1]} in {here[0]}, row group 0, column {name!r}",
+            "Write the files with one schema.",
+        )
+
+
 def is_files(X: Any) -> bool:
     """Return whether rows are given as files: a `Table`, a path, or a list of paths."""
     if isinstance(X, list | tuple):

@@ -105,10 +105,7 @@ class TableEncoding:
 
 
 def make_encoding(
-    summary: TableSummary,
-    exclude: Iterable[str] = (),
-    categories: Iterable[str] = (),
-    missing: Sequence[str] = MISSING,
+    summary: TableSummary, exclude: Iterable[str] = (), categories: Iterable[str] = (), missing: Sequence[str] = MISSING
 ) -> TableEncoding:
     """Return the encoding of a table that was summarised.
 
