@@ -31,8 +31,7 @@ from .first_scan import (
     scan_targets,
     write_inputs,
 )
-from .parquet_rows import ParquetRows
-from .row_groups import RowGroup, index_files
+from .parquet_rows import ParquetRows, RowGroup, index_files
 from .source import FileSource, Reader, opened_files
 from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 

@@ -19,15 +19,12 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
 from rflaf.rows.blocks import LEAST_ROWS
 from rflaf.rows.opened import TargetScan
-from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow, summarise
+from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow
 
-from .row_groups import RowGroup, batches, page_bytes
-from .source import Reader
-from .table import Request, distinct
+from .table import Request
 
 _ENOUGH_BYTES = 2**22  # to check together
 _MARGIN = 2**19  # small things
-_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is checked, decoded and as it is
 
 
 def rows_together(row_bytes: int, fixed: int, memory: int | None) -> int:
@@ -76,65 +73,11 @@ def refuse_weightless(seen: TargetScan, request: Request) -> None:
         )
 
 
-def scan(
-    groups: tuple[RowGroup, ...], schema: Any, request: Request, reader: Reader
-) -> tuple[TableEncoding, TargetScan]:
-    """Check every value of Parquet files once, and learn how to encode the inputs unless that is known."""
-    inputs, targets, summary = request.inputs(schema.names), TargetScan(), TableSummary({})
-    columns = distinct(*inputs, *request.beside)
-    at_once = rows_together(_row_bytes(schema, columns), page_bytes(groups, len(columns)), reader.memory)
-    n_rows, learn = sum(group.n_rows for group in groups), request.encoding is None and request.summary is None
-    with reader.begin("look at every value", n_rows, n_rows) as display:
-        for group, batch in batches(groups, columns, at_once):
-            _check_inputs(batch, inputs, group)
-            if learn:
-                part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
-                summary = summary + part if summary.columns else part
-            targets += scan_targets(_beside(batch, request, group), request, group)
-            display.advance(batch.num_rows)
-    refuse_weightless(targets, request)
-    return request.encoding or encoding_of(request, request.summary or summary, inputs), targets
-
-
 def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> TableEncoding:
     """Return the encoding of the inputs of a table that was summarised."""
     table = request.table
     chosen = TableSummary({name: summary.columns[name] for name in inputs})
     return make_encoding(chosen, (), [name for name in table.categories if name in inputs], table.missing)
-
-
-def _row_bytes(schema: Any, columns: list[str]) -> int:
-    n_numbers = sum(is_numeric(schema.field(name).type) for name in columns)
-    return 64 + _NUMBER_BYTES * n_numbers + _TEXT_BYTES * (len(columns) - n_numbers)
-
-
-def _check_inputs(batch: Any, inputs: list[str], group: RowGroup) -> None:
-    for name in inputs:
-        if is_numeric(batch.schema.field(name).type):
-            check_finite(numbers_of(batch.column(name)), name, group, missing=True)
-        else:
-            with in_column(name, group):
-                clean(name, batch.column(name))
-
-
-def _beside(batch: Any, request: Request, group: RowGroup) -> dict[str, Array]:
-    """Return targets and weights of a batch, by name."""
-    of_target = labels_of if request.labels else _target
-    columns = {name: of_target(batch, name, group) for name in request.targets}
-    if request.weight is not None:
-        columns[request.weight] = numbers_of(batch.column(request.weight))
-    return columns
-
-
-def _target(batch: Any, name: str, group: RowGroup) -> Array:
-    """Return a column of numbers, all of them known."""
-    column = batch.column(name)
-    if not is_numeric(column.type):
-        raise wrong("targets must be numbers", f"{column.type}", group, name, "Use RFLAFClassifier for labels.")
-    values = numbers_of(column)
-    if np.isnan(values).any():
-        raise wrong("targets must be known in every row", "a missing value", group, name, "Drop those rows.")
-    return values
 
 
 # Columns of a batch as arrays. Errors name the file, row group and column of a bad value.

@@ -11,19 +11,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 
-from .cells import (
-    MICROSECONDS_A_DAY,
-    MISSING,
-    as_table,
-    clean,
-    dates_among,
-    days_of,
-    find_column,
-    numbers_among,
-    refuse_others,
-    require_arrow,
-    valid,
-)
+from . import cells
 from .summaries import TableSummary
 
 _MOST_WHOLE_CLASSES = 10  # whole numbers with at most so many values are taken for classes
@@ -64,8 +52,8 @@ class NumberColumn:
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
 
     def write(self, values: Any, out: Array) -> None:
-        numbers = numbers_among(values)
-        refuse_others(self.name, values, numbers, "numbers")
+        numbers = cells.numbers_among(values)
+        cells.refuse_others(self.name, values, numbers, "numbers")
         column = numbers.to_numpy(zero_copy_only=False)
         gaps = np.isnan(column)
         out[:, 0] = np.where(gaps, self.fill, column) if gaps.any() else column
@@ -104,13 +92,13 @@ class CategoryColumn:
         return tuple(f"{self.name}={level}" for level in (*self.levels, *extra))
 
     def write(self, values: Any, out: Array) -> None:
-        pa = require_arrow()
+        pa = cells.require_arrow()
         texts = values.cast(pa.string())
         code = pa.compute.index_in(texts, pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
         if self._two:
             out[:, 0] = np.where(code < 0, 0.5, code)
             return
-        gaps = ~valid(texts)
+        gaps = ~cells.valid(texts)
         nowhere, last = -1, len(self.levels)
         code = np.where(code < 0, last if self.others else nowhere, code)
         code[gaps] = last + self.others if self.missing else nowhere
@@ -140,12 +128,12 @@ class DateColumn:
         return tuple(f"{self.name} {part}" for part in parts)
 
     def write(self, values: Any, out: Array) -> None:
-        pa = require_arrow()
-        found = dates_among(values)
-        refuse_others(self.name, values, found, "dates such as 2024-02-29")
-        gaps = ~valid(found)
-        dates = found.fill_null(pa.scalar(round(self.fill * MICROSECONDS_A_DAY), pa.timestamp("us")))
-        days = days_of(dates)
+        pa = cells.require_arrow()
+        found = cells.dates_among(values)
+        cells.refuse_others(self.name, values, found, "dates such as 2024-02-29")
+        gaps = ~cells.valid(found)
+        dates = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
+        days = cells.days_of(dates)
         out[:, 0] = days
         out[:, 1] = pa.compute.day_of_year(dates).to_numpy()
         out[:, 2] = pa.compute.day_of_week(dates).to_numpy()
@@ -167,12 +155,12 @@ class TargetEncoding:
     values: str
     reason: str = ""
 
-    def read(self, table: Any, missing: Sequence[str] = MISSING) -> Array:
+    def read(self, table: Any, missing: Sequence[str] = cells.MISSING) -> Array:
         """Return the targets (n_rows,): float64 for regression, labels as they are for classification."""
-        table = as_table(table)
+        table = cells.as_table(table)
         if self.name not in table.column_names:
             raise InvalidParameterError(f"the table must have the target {self.name!r}", table.column_names, "Add it.")
-        values = clean(self.name, table[self.name], missing)
+        values = cells.clean(self.name, table[self.name], missing)
         if values.null_count:
             raise InvalidParameterError(
                 f"the target {self.name!r} must be known in every row",
@@ -183,8 +171,8 @@ class TargetEncoding:
             return np.asarray(values.cast("string").to_pylist(), np.str_)
         if self.values == "truth":
             return np.asarray(values.cast("bool").to_numpy(zero_copy_only=False))
-        numbers = numbers_among(values)
-        refuse_others(self.name, values, numbers, "numbers")
+        numbers = cells.numbers_among(values)
+        cells.refuse_others(self.name, values, numbers, "numbers")
         answer = numbers.to_numpy(zero_copy_only=False)
         return answer.astype(np.int64) if self.values == "whole" and self.task == "classification" else answer
 
@@ -199,7 +187,7 @@ def make_target(summary: TableSummary, name: str, task: str = "auto") -> TargetE
     >>> make_target(summarise(pa.table({"y": ["no", "yes", "no"]})), "y").task
     'classification'
     """
-    name = find_column(name, list(summary.columns))
+    name = cells.find_column(name, list(summary.columns))
     column = summary.columns[name]
     if column.n_missing:
         given = "no value at all" if not column.n_present else f"{column.n_missing} missing of {column.n_rows}"
