@@ -71,7 +71,7 @@ class ReadsRows(BaseEstimator):
         rows = self._open(fit, X, y, sample_weight, False, reset)
         if rows is not None:
             if reset:
-                loss.check_range(*rows.target_range)
+                loss.check_range(*rows.seen.target_range)
             return CheckedTargets(rows.source, loss), rows.single_output
         X, y, sample_weight = self._encoded(X, y, sample_weight, False, reset)
         X, y = self._checked(X, y, reset, multi_output=True, y_numeric=True)

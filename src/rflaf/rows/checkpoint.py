@@ -1,13 +1,11 @@
 """Checkpoints: a killed fit resumes from the results of its passes, which are kept in a file.
 
-A fit is a few passes over the rows; the seed determines everything between them. A checkpoint records the result of
-every pass, in the order of the fit. The same fit started again reads each result instead of passing over the rows and
-ends at the same model, bit for bit. Refined models record their state after every epoch, or more often where an epoch
-is long.
+The seed determines everything between the passes, so the same fit started again reads their results in order and ends
+at the same model, bit for bit. Refined models record their state after every epoch, or more often where it is long.
 
 The file is a title line, then append-only records: a line of JSON, and arrays as NumPy writes them, without pickle. The
-checksum drops a record cut short by a crash, so the file is valid after every pass. A pass is recorded where computing
-its result took longer than reading it will. The file is removed when the fit is complete.
+checksum drops a record cut short by a crash. A pass is recorded where computing its result took longer than reading it
+will. The file is removed when the fit is complete.
 """
 
 from __future__ import annotations
@@ -92,9 +90,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._records: dict[str, tuple[int, int]] = {}  # start and size
-        self._end = 0
-        self._calls = 0
-        self._full = False
+        self._end, self._calls, self._full = 0, 0, False
         if path.exists():
             self._scan()
 
@@ -255,9 +251,8 @@ def resumed(
 
 
 def _another(path: Path, found: str) -> InvalidParameterError:
-    return InvalidParameterError(
-        f"the checkpoint {path} must be one of this fit", found, "Remove the file, or name another."
-    )
+    rule = f"the checkpoint {path} must be one of this fit"
+    return InvalidParameterError(rule, found, "Remove the file, or name another.")
 
 
 def _same(first: Any, second: Any) -> bool:
@@ -284,9 +279,6 @@ def _block_crc(block: Block) -> int:
         if part is not None:
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
     return crc
-
-
-# Values as JSON and arrays
 
 
 def _pack(value: Any, arrays: list[Array]) -> Any:
@@ -338,11 +330,7 @@ def _unpack(packed: Any, arrays: Any) -> Any:
 
 
 def _type_named(name: str) -> Any:
-    """Return the tuple, dataclass or enumeration of this package with that name; nothing else is ever built.
-
-    Whatever a fit records is of a module that it has loaded, so a file never causes an import. A name that two loaded
-    classes share is refused as well.
-    """
+    """Return the loaded tuple, dataclass or enumeration of this package with that unique name; nothing is imported."""
     found = {
         kind
         for module, content in list(sys.modules.items())

@@ -225,11 +225,7 @@ class ThreadExecutor:
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Return the number of worker threads; None follows the limit of BLAS, set by joblib, OMP_NUM_THREADS or
-    threadpoolctl.
-
-    Negative numbers count back from the number of processors, as everywhere in scikit-learn.
-    """
+    """Return the number of worker threads; None follows the limit of BLAS, negative numbers count back from all."""
     if n_jobs is None:
         limits = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
         return max(1, min(limits, default=_processors()))

@@ -1,8 +1,7 @@
 """The one door for rows: arrays, frames, Arrow tables, files and Dask collections.
 
-`open_rows` opens rows that are read block by block, and returns None for rows in memory. Of these, frames with columns
-that are no numbers or have gaps are encoded as files are (`encode_frame`); the estimators check all others.
-`executor_for` chooses where sums over the rows run.
+Frames in memory with columns that are no numbers or have gaps are encoded as files are; the estimators check all other
+rows in memory.
 """
 
 from __future__ import annotations

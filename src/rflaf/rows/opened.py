@@ -63,13 +63,12 @@ class OpenRows:
 
     ``source`` has the targets as they are, numbers or labels; ``encoding`` turns columns into inputs, None where they
     are numbers already; ``target`` is the encoding of a named target column; ``feature_names`` is None where the
-    inputs have none; ``label_weights`` and ``target_range`` are those of `TargetScan`.
+    inputs have none.
     """
 
     source: BlockSource
     feature_names: Sequence[str] | None = None
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+    seen: TargetScan = field(default_factory=TargetScan)
     single_output: bool = False
     encoding: TableEncoding | None = None
     target: TargetEncoding | None = None

@@ -64,7 +64,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         begin,
     )
     named = list(names) if all(isinstance(name, str) for name in names) else None
-    return OpenRows(source, named, total.label_weights, total.target_range, y.ndim == 1)
+    return OpenRows(source, named, total, y.ndim == 1)
 
 
 def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:

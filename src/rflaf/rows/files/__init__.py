@@ -24,10 +24,10 @@ from rflaf.rows.tables import TableEncoding
 from .converted import open_converted, scan_table
 from .numpy_rows import open_numpy
 from .parquet_rows import open_parquet
-from .source import FileSource, Reader
+from .source import Reader
 from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
 
-__all__ = ["FileSource", "RowChoice", "ScannedTable", "Table", "find_files", "is_files", "open_table", "scan_table"]
+__all__ = ["RowChoice", "ScannedTable", "Table", "find_files", "is_files", "open_table", "scan_table"]
 
 
 def open_table(
@@ -49,7 +49,8 @@ def open_table(
     files = find_files(table.paths)
     kind, reader = kind_of(files[0]), Reader(begin, memory)
     try:
-        if kind == "NumPy" and encoding is None and not _names_a_column(y):
+        of_column = isinstance(y, str) and not y.endswith(".npy")
+        if kind == "NumPy" and encoding is None and not of_column:
             if len(files) > 1 or table != Table(table.paths):
                 raise InvalidParameterError(
                     "inputs must be one .npy file, all of it", files, "Use Parquet for many files."
@@ -63,10 +64,6 @@ def open_table(
     except BaseException:
         reader.close()
         raise
-
-
-def _names_a_column(y: Any) -> bool:
-    return isinstance(y, str) and not y.endswith(".npy")
 
 
 def _names(y: Any) -> list[str]:

@@ -32,7 +32,7 @@ from .first_scan import (
     write_inputs,
 )
 from .parquet_rows import ParquetRows, RowGroup, index_files
-from .source import FileSource, Reader, opened_files
+from .source import FileSource, Reader
 from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 
 _LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
@@ -77,7 +77,7 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
         groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
     )
     target = targets[0] if len(targets) == 1 else None
-    return opened_files(FileSource(storage, reader), encoding, seen, target)
+    return OpenRows(FileSource(storage, reader), encoding.feature_names, seen, False, encoding, target, reader.close)
 
 
 def _block_bytes(table: Table, memory: int | None) -> int | None:

@@ -1,11 +1,7 @@
-"""The first pass over rows, before anything is fitted: every value is checked, and columns are summarised.
+"""Checks of the first pass over rows in files, and columns of a batch as arrays.
 
-From the summary follows the encoding (`rflaf.rows.tables`), whatever the kind of file. Blocks that are summed are
-planned in `rflaf.training.memory`, when the table is known; the pass that makes it known takes
-
-    fixed + rows * row_bytes        bytes,    rows checked together
-
-and a memory that does not hold a few rows is refused before anything is read.
+Errors name the file, row group and column of a bad value. The pass takes fixed + rows * row_bytes bytes, for rows
+checked together; a memory that does not hold a few rows is refused before anything is read.
 """
 
 from __future__ import annotations
@@ -78,9 +74,6 @@ def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> T
     table = request.table
     chosen = TableSummary({name: summary.columns[name] for name in inputs})
     return make_encoding(chosen, (), [name for name in table.categories if name in inputs], table.missing)
-
-
-# Columns of a batch as arrays. Errors name the file, row group and column of a bad value.
 
 
 def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object) -> None:

@@ -141,8 +141,7 @@ def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     source = FileSource(storage, reader)
     if y is None:
         return OpenRows(source, close=reader.close)
-    seen = _look(storage, reader)
-    return OpenRows(source, None, seen.label_weights, seen.target_range, len(targets.shape) == 1, close=reader.close)
+    return OpenRows(source, None, _look(storage, reader), len(targets.shape) == 1, close=reader.close)
 
 
 def _look(rows: NumpyRows, reader: Reader) -> TargetScan:

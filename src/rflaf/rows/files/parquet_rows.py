@@ -19,7 +19,7 @@ from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TableSummary, TargetEncoding, clean, require_arrow, summarise
 
 from . import first_scan
-from .source import FileSource, Reader, fingerprint_of, opened_files
+from .source import FileSource, Reader, fingerprint_of
 from .table import Request, distinct, refuse_absent, refuse_other_type
 
 _PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
@@ -296,7 +296,8 @@ def open_parquet(request: Request, reader: Reader) -> OpenRows:
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
     storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
-    return opened_files(FileSource(storage, reader), encoding, seen, _target_of(request, schemas[0]))
+    source, target = FileSource(storage, reader), _target_of(request, schemas[0])
+    return OpenRows(source, encoding.feature_names, seen, False, encoding, target, reader.close)
 
 
 def scan(

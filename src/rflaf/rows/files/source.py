@@ -18,9 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, TableView, drawn_rows
-from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, Quiet
-from rflaf.rows.tables import TableEncoding, TargetEncoding
 
 _AHEAD_BYTES = 2**25  # of blocks read before they are asked for
 
@@ -158,21 +156,6 @@ class FileSource(TableView):
             taking = self.reader.pool.submit(self.source.take, rows, self._at_once, display.advance)
             block = taking.result()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
-
-
-def opened_files(
-    source: FileSource, encoding: TableEncoding, seen: TargetScan, target: TargetEncoding | None
-) -> OpenRows:
-    """Return rows in files with named columns, whose reader closes with them."""
-    return OpenRows(
-        source,
-        encoding.feature_names,
-        seen.label_weights,
-        seen.target_range,
-        encoding=encoding,
-        target=target,
-        close=source.reader.close,
-    )
 
 
 def fingerprint_of(files: list[str], others: object) -> int:

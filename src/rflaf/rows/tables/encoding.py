@@ -67,8 +67,9 @@ class TableEncoding:
         table = as_table(table)
         absent = [name for name in self.column_names if name not in table.column_names]
         if absent:
+            listed = ", ".join(map(repr, absent)) + (" is" if len(absent) == 1 else " are")
             raise InvalidParameterError(
-                f"the table must have the columns the model was fitted to; {_listed(absent)} missing",
+                f"the table must have the columns the model was fitted to; {listed} missing",
                 table.column_names,
                 "Columns are found by name, in any order.",
             )
@@ -82,10 +83,11 @@ class TableEncoding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON; `from_dict` takes them back."""
-        columns = [
-            {"kind": column.kind} | {name: _plain(getattr(column, name)) for name in _fields(type(column))}
-            for column in self.columns
-        ]
+        columns = []
+        for column in self.columns:
+            fields = {name: getattr(column, name) for name in KINDS[column.kind].__dataclass_fields__}
+            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+            columns.append({"kind": column.kind} | plain)
         dropped = [[left.name, left.reason] for left in self.dropped]
         return {"columns": columns, "dropped": dropped, "missing": list(self.missing)}
 
@@ -173,18 +175,6 @@ def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
     counts = column.levels or {}
     by_count = sorted(counts, key=lambda level: (-counts[level], level))
     return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), len(by_count) > _MOST_LEVELS, gaps)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names) + (" is" if len(names) == 1 else " are")
-
-
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(kind.__dataclass_fields__)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _column_from(plain: dict[str, Any]) -> ColumnEncoding:

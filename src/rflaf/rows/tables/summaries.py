@@ -188,7 +188,7 @@ def _levels_of_numbers(present: Any) -> dict[str, int] | None:
         if compute.count_distinct(values).as_py() > _MOST_NUMBERS:
             return None
     counted = compute.value_counts(present)
-    return dict(zip(_texts(counted.field(0)), counted.field(1).to_pylist(), strict=True))
+    return dict(zip(counted.field(0).cast("string").to_pylist(), counted.field(1).to_pylist(), strict=True))
 
 
 def _summarise_levels(values: Any) -> ColumnSummary:
@@ -203,10 +203,7 @@ def _summarise_levels(values: Any) -> ColumnSummary:
         Moments.of(numbers.drop_null().to_numpy(), counts[valid(numbers)]),
         Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
         int(counts.sum()) if pa.types.is_boolean(levels.type) else 0,
-        dict(zip(_texts(levels), counts.tolist(), strict=True)) if len(levels) <= MOST_COUNTED else None,
+        dict(zip(levels.cast("string").to_pylist(), counts.tolist(), strict=True))
+        if len(levels) <= MOST_COUNTED
+        else None,
     )
-
-
-def _texts(levels: Any) -> list[str]:
-    texts: list[str] = levels.cast("string").to_pylist()
-    return texts
