@@ -1,9 +1,8 @@
 """Rows in blocks: the only way data reach the solvers.
 
-Every sum the method needs runs over rows, so data are a sequence of `Block`. A source knows its size, returns block i,
-and draws a sample of rows; arrays, memory maps and SciPy sparse matrices are served here, files in `rflaf.rows.files`,
-Dask collections in `rflaf.rows.dask`. The number of rows per block depends on the memory budget alone
-(`rflaf.training.memory`), never on the number of threads, so threads cannot change a model.
+A source knows its size, returns block i, and draws a sample of rows; arrays, memory maps and SciPy sparse matrices are
+served here. The number of rows per block depends on the memory budget alone (`rflaf.training.memory`), never on the
+number of threads, so threads cannot change a model.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ READ_AHEAD = 8  # blocks that a source of files reads before they are asked for,
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,).
-
-    ``first`` is the number of the first row in its table.
-    """
+    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,)."""
 
     X: Any
     y: Array
     weight: Array | None = None
-    first: int = 0
+    first: int = 0  # number of the first row in its table
 
     @property
     def n_rows(self) -> int:
@@ -96,18 +92,11 @@ def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Items in parts on a cluster; only results computed from them travel.
+    """Items in parts on a cluster; only results computed from them travel."""
 
-    Attributes
-    ----------
-    handles : by which a cluster finds each part
-    sizes : number of items in each part, at least one
-    open : makes the items of a part where the part lives
-    """
-
-    handles: Sequence[Any]
-    sizes: Sequence[int]
-    open: Callable[[Any], Any]
+    handles: Sequence[Any]  # by which a cluster finds each part
+    sizes: Sequence[int]  # number of items in each part, at least one
+    open: Callable[[Any], Any]  # makes the items of a part where the part lives
 
     def then(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with a change applied to their items."""

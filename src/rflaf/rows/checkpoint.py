@@ -216,17 +216,15 @@ def resumed(
 ) -> Iterator[Executor]:
     """Yield an executor that records the passes of a fit in the file ``path`` and reads those of a killed fit.
 
-    ``parameters`` and the state of ``rng`` determine the fit beside its rows; an ``rng`` that is not ``seeded`` is
-    set to its state in the killed fit.
+    An ``rng`` that is not ``seeded`` is set to its state in the killed fit.
     """
     if path is None:
         yield executor
         return
     file = Path(path)
     if file.is_dir() or not file.absolute().parent.is_dir():
-        raise InvalidParameterError(
-            "checkpoint must be a file in a folder that is there", str(path), "Make the folder."
-        )
+        rule = "checkpoint must be a file in a folder that is there"
+        raise InvalidParameterError(rule, str(path), "Make the folder.")
     journal = Journal(file)
     about = {"parameters": parameters, "rows": fingerprint(source, executor)}
     key, state = "0 fit", rng.bit_generator.state
@@ -312,10 +310,8 @@ def _unpack(packed: Any, arrays: Any) -> Any:
     if not isinstance(packed, dict):
         return packed
     kind, content = next(iter(packed.items()))
-    if kind == "array":
-        return arrays[str(content)]
-    if kind == "scalar":
-        return arrays[str(content)][()]
+    if kind in ("array", "scalar"):
+        return arrays[str(content)] if kind == "array" else arrays[str(content)][()]
     if kind == "dict":
         return {_unpack(key, arrays): _unpack(part, arrays) for key, part in content}
     if kind in ("list", "tuple"):

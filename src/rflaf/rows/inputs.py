@@ -90,17 +90,12 @@ def target_of(y: Any, labels: bool) -> TargetEncoding | None:
     )
 
 
-def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskExecutor:
-    """Return the executor of sums over a source: the cluster its rows live on, or threads of this process.
-
-    The workers of a distributed client read row groups of Parquet files themselves.
-    """
+def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor:
+    """Return the executor of sums over a source: the cluster its rows live on, or threads of this process."""
     source = innermost(source)
-    if parts_of(source) is None:
-        return ThreadExecutor(n_workers)
     if isinstance(source, DaskSource):
         return DaskExecutor(source.cluster, n_workers)
-    if "distributed" in sys.modules:
+    if parts_of(source) is not None and "distributed" in sys.modules:  # its workers read Parquet files themselves
         cluster = Cluster.current()
         if cluster.client is not None:
             return DaskExecutor(cluster, n_workers)

@@ -24,10 +24,7 @@ _SHOWN_EVERY = 0.1
 
 
 class PassDisplay:
-    """One pass: counts its items and logs its duration if long; a pass that fails is not logged.
-
-    ``n_items`` is None where it is not known beforehand; the items are then rows.
-    """
+    """One pass: counts its items, rows if their number is unknown, and logs its duration if long and not failed."""
 
     def __init__(self, name: str, n_items: int | None, n_rows: int | None) -> None:
         self.name, self.n_items, self.n_rows = name, n_items, n_rows

@@ -24,17 +24,12 @@ from .graph import Cluster, Given, Handle, each_part, load_payload, plain, requi
 def is_collection(X: Any) -> bool:
     """Return whether ``X`` is a Dask array, frame or series, without importing Dask."""
     dask, kind = sys.modules.get("dask"), type(X)
-    return (
-        dask is not None and bool(dask.is_dask_collection(X)) and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
-    )
+    known = dask is not None and bool(dask.is_dask_collection(X))
+    return known and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
 
 
 def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet) -> OpenRows:
-    """Return Dask collections with numeric targets or labels, ready to be summed.
-
-    One pass checks every row first; errors name the partition. ``begin`` shows the progress of passes that are not
-    sums.
-    """
+    """Open Dask collections with numeric targets or labels; one pass checks every row, errors name the partition."""
     cluster, X = Cluster.current(), whole_rows(X, "X")
     meta = meta_of(X)
     dtype, names = dtype_of(meta), names_of(meta)
@@ -53,16 +48,8 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
-    source = DaskSource(
-        cluster,
-        [handles[i] for i in full],
-        [seen[i].n_rows for i in full],
-        len(names),
-        seen[full[0]].n_outputs,
-        dtype,
-        _Opened(dtype, labels),
-        begin,
-    )
+    kept, rows, n_outputs = [handles[i] for i in full], [seen[i].n_rows for i in full], seen[full[0]].n_outputs
+    source = DaskSource(cluster, kept, rows, len(names), n_outputs, dtype, _Opened(dtype, labels), begin)
     named = list(names) if all(isinstance(name, str) for name in names) else None
     return OpenRows(source, named, total, y.ndim == 1)
 
@@ -94,19 +81,15 @@ def _beside(X: Any, other: Any, name: str) -> Any:
         raise InvalidParameterError("sample_weight must have one dimension", other.ndim, "Pass one weight a row.")
     of_X, of_other = known_rows(X), known_rows(other)
     if of_X is not None and of_other is not None:
-        if sum(of_X) != sum(of_other):
-            raise InvalidParameterError(
-                f"X and {name} must have the same number of rows",
-                [sum(of_X), sum(of_other)],
-                "Check how they were made.",
-            )
+        n_rows = [sum(of_X), sum(of_other)]
+        if n_rows[0] != n_rows[1]:
+            rule = f"X and {name} must have the same number of rows"
+            raise InvalidParameterError(rule, n_rows, "Check how they were made.")
         return other.rechunk({0: of_X})
-    if len(partitions_of(other)) != len(partitions_of(X)):
-        raise InvalidParameterError(
-            f"X and {name} must have the same number of partitions where their lengths are not known",
-            [len(partitions_of(X)), len(partitions_of(other))],
-            "Make both from one collection, or compute_chunk_sizes first.",
-        )
+    n_parts = [len(partitions_of(X)), len(partitions_of(other))]
+    if n_parts[0] != n_parts[1]:
+        rule = f"X and {name} must have the same number of partitions where their lengths are not known"
+        raise InvalidParameterError(rule, n_parts, "Make both from one collection, or compute_chunk_sizes first.")
     return other
 
 
@@ -155,11 +138,9 @@ def dtype_of(meta: Any) -> np.dtype[Any]:
 
 def as_array(part: Any, dtype: Any) -> Any:
     """Return a partition as an array, with NaN for the missing values of a frame."""
-    if sp.issparse(part):
-        return part.astype(dtype)
     if hasattr(part, "to_numpy"):
         return part.to_numpy(dtype=dtype, na_value=np.nan)
-    return np.asarray(part, dtype)
+    return part.astype(dtype) if sp.issparse(part) else np.asarray(part, dtype)
 
 
 @dataclass(frozen=True)

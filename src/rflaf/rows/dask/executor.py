@@ -31,8 +31,7 @@ class DaskExecutor(ThreadExecutor):
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """Return ``sum_i map_item(items[i], scratch)``, part by part; the parts are added in a fixed tree."""
-        parts = parts_of(items)
-        if parts is None:
+        if (parts := parts_of(items)) is None:
             return super().reduce(items, map_item, label)
         graph, keys = each_part(_sum_part, parts.handles, (parts.open, map_item))
         total: Total = self.cluster.compute(graph, [_add_all(graph, keys)])[0]
@@ -40,8 +39,7 @@ class DaskExecutor(ThreadExecutor):
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         """Return ``[map_item(item) for item in items]``; results of items on the cluster stay there."""
-        parts = parts_of(items)
-        if parts is None:
+        if (parts := parts_of(items)) is None:
             return super().map(items, map_item, label)
         graph, keys = each_part(_map_part, parts.handles, (parts.open, map_item))
         return KeptItems(self.cluster, self.cluster.persist(graph, keys), parts.sizes)
@@ -73,15 +71,11 @@ class KeptItems:
 
 @dataclass(frozen=True)
 class DaskSource:
-    """Rows on a cluster: partitions, each cut into blocks where it lives.
-
-    ``handles`` address [X, y, weight] of every partition, ``rows`` are their numbers of rows, and ``open`` makes an
-    `ArraySource` of one partition. ``begin`` shows the progress of a sample.
-    """
+    """Rows on a cluster: partitions, each cut into blocks where it lives."""
 
     cluster: Cluster
-    handles: Sequence[Handle]
-    rows: Sequence[int]
+    handles: Sequence[Handle]  # of [X, y, weight] of every partition
+    rows: Sequence[int]  # in every partition
     n_features: int
     n_outputs: int
     dtype: np.dtype[Any]

@@ -79,8 +79,7 @@ def each_part(
 ) -> tuple[dict[Any, Any], list[Any]]:
     """Return a graph with one task ``run(value, payload, *others)`` per part, and the keys of the tasks.
 
-    The payload travels once, as one key of the graph, so it survives a worker that dies. It is pickled here, so that
-    every worker gets its own arrays.
+    The payload travels once, as one key of the graph; it is pickled, so that every worker gets its own arrays.
     """
     import cloudpickle
 

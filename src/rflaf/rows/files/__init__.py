@@ -41,8 +41,7 @@ def open_table(
 ) -> OpenRows:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
-    To predict, ``encoding`` is that of the fit. Everything wrong with the files is found here. ``begin`` shows the
-    passes, which take at most ``memory`` bytes.
+    To predict, ``encoding`` is that of the fit. ``begin`` shows the passes, which take at most ``memory`` bytes.
     """
     scanned = X if isinstance(X, ScannedTable) else None
     table = scanned.table if scanned else X if isinstance(X, Table) else Table(X)
@@ -52,12 +51,14 @@ def open_table(
         of_column = isinstance(y, str) and not y.endswith(".npy")
         if kind == "NumPy" and encoding is None and not of_column:
             if len(files) > 1 or table != Table(table.paths):
-                raise InvalidParameterError(
-                    "inputs must be one .npy file, all of it", files, "Use Parquet for many files."
-                )
+                rule = "inputs must be one .npy file, all of it"
+                raise InvalidParameterError(rule, files, "Use Parquet for many files.")
             return open_numpy(files[0], y, sample_weight, labels, reader)
-        summary = None if scanned is None else scanned.summary
-        request = Request(files, table, _names(y), _name(sample_weight), labels, encoding, summary)
+        names, summary = _names(y), None if scanned is None else scanned.summary
+        if not (sample_weight is None or isinstance(sample_weight, str)):
+            rule = "sample_weight of rows in files must be the name of a column"
+            raise InvalidParameterError(rule, type(sample_weight).__name__, "Add one.")
+        request = Request(files, table, names, sample_weight, labels, encoding, summary)
         direct = kind == "Parquet" and table.rows is None
         opened = open_parquet(request, reader) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))
@@ -72,12 +73,4 @@ def _names(y: Any) -> list[str]:
         return list(names)
     raise InvalidParameterError(
         "y of rows in files must be the name of the target column, or a list of names", type(y).__name__, "Name it."
-    )
-
-
-def _name(sample_weight: Any) -> str | None:
-    if sample_weight is None or isinstance(sample_weight, str):
-        return sample_weight
-    raise InvalidParameterError(
-        "sample_weight of rows in files must be the name of a column", type(sample_weight).__name__, "Add one."
     )

@@ -168,10 +168,7 @@ def _arrow_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
 
 
 def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
-    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X.
-
-    The arrays are read side by side, some rows at a time.
-    """
+    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X."""
     with zipfile.ZipFile(path) as archive, ExitStack() as opened:
         arrays = {name: _StoredArray(opened.enter_context(archive.open(name)), name) for name in archive.namelist()}
         lengths = {name.removesuffix(".npy"): array.shape[0] for name, array in arrays.items()}

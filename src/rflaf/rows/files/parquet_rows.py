@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -30,17 +30,14 @@ _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group i
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong.
-
-    ``column_bytes`` is the size of the largest column.
-    """
+    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong."""
 
     path: str
     file: str
     number: int
     first: int
     n_rows: int
-    column_bytes: int = 0
+    column_bytes: int = 0  # size of the largest column
 
     def __str__(self) -> str:
         return f"{self.file}, row group {self.number}"
@@ -104,8 +101,7 @@ class Cursor:
 def batches(groups: Sequence[RowGroup], columns: list[str], at_once: int) -> Iterator[tuple[RowGroup, Any]]:
     """All rows of row groups, at most ``at_once`` together, with the row group they are from."""
     for path, inside in groupby(groups, key=lambda group: group.path):
-        of_file = list(inside)
-        yield from _batches_of_file(path, of_file, columns, at_once)
+        yield from _batches_of_file(path, list(inside), columns, at_once)
 
 
 def _batches_of_file(
@@ -157,17 +153,13 @@ def _unreadable(groups: list[RowGroup], columns: list[str], error: Exception) ->
     """Return the error of the reader with file, row group and column."""
     pa = require_arrow()
     where = str(groups[0])
-    for group in groups:
-        for column in columns:
-            try:
-                with _open_parquet(group.path, group.file) as file:
-                    file.read_row_group(group.number, columns=[column])
-            except (pa.ArrowException, OSError, InvalidParameterError):
-                where = f"{group}, column {column!r}"
-                break
-        else:
-            continue
-        break
+    for group, column in product(groups, columns):
+        try:
+            with _open_parquet(group.path, group.file) as file:
+                file.read_row_group(group.number, columns=[column])
+        except (pa.ArrowException, OSError, InvalidParameterError):
+            where = f"{group}, column {column!r}"
+            break
     return InvalidParameterError(
         "every row group must be readable", f"{where}: {error}", "Write the file again, or leave it out."
     )
@@ -187,14 +179,7 @@ def _open_parquet(path: str, file: str) -> Any:
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """Rows of Parquet files.
-
-    Attributes
-    ----------
-    groups : the row groups, in order
-    encoding : how columns become inputs
-    targets, weight : names of columns; labels are left as they are
-    """
+    """Rows of Parquet files: row groups in order, the encoding of inputs, names of targets and weight."""
 
     groups: tuple[RowGroup, ...]
     encoding: TableEncoding
@@ -272,11 +257,8 @@ class ParquetRows:
             first = rows.stop
             first_scan.write_inputs(batch, self.encoding, X[rows], group)
             for j, name in enumerate(self.targets):
-                y[rows, j] = (
-                    first_scan.labels_of(batch, name, group)
-                    if self.labels
-                    else first_scan.numbers_of(batch.column(name))
-                )
+                column = batch.column(name)
+                y[rows, j] = first_scan.labels_of(batch, name, group) if self.labels else first_scan.numbers_of(column)
             if weight is not None:
                 weight[rows] = first_scan.numbers_of(batch.column(self.weight))
             advance(batch.num_rows)

@@ -94,25 +94,15 @@ class ScannedTable:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Files, and what to read from them.
-
-    Attributes
-    ----------
-    files : all of one kind, in order
-    table : how to read them
-    targets, weight : names of columns
-    labels : whether targets are labels, left as they are
-    encoding : the encoding of a fit, None where it is to be learned
-    summary : of the columns, where they were scanned before
-    """
+    """Files of one kind, and what to read from them: inputs, and columns of targets and weights by name."""
 
     files: list[str]
     table: Table
     targets: list[str]
     weight: str | None = None
-    labels: bool = False
-    encoding: TableEncoding | None = None
-    summary: TableSummary | None = None
+    labels: bool = False  # whether targets are labels, left as they are
+    encoding: TableEncoding | None = None  # of a fit, None where it is to be learned
+    summary: TableSummary | None = None  # of the columns, where they were scanned before
 
     @property
     def beside(self) -> list[str]:

@@ -145,14 +145,11 @@ class DateColumn:
 
 @dataclass(frozen=True, slots=True)
 class TargetEncoding:
-    """The column to predict: its name, the task, what its values are, and why the task was chosen.
-
-    ``values`` is "number", "whole", "truth" or "text".
-    """
+    """The column to predict: its name, the task, what its values are, and why the task was chosen."""
 
     name: str
     task: str
-    values: str
+    values: str  # "number", "whole", "truth" or "text"
     reason: str = ""
 
     def read(self, table: Any, missing: Sequence[str] = cells.MISSING) -> Array:

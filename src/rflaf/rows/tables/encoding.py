@@ -119,10 +119,8 @@ def make_encoding(
     inputs = TableSummary({name: column for name, column in summary.columns.items() if name not in exclude})
     columns, dropped = encode_columns(inputs, categories)
     if not columns:
-        raise InvalidParameterError(
-            "a table must have a column to learn from", [f"{left.name}: {left.reason}" for left in dropped],
-            "Add columns that vary.",
-        )  # fmt: skip
+        reasons = [f"{left.name}: {left.reason}" for left in dropped]
+        raise InvalidParameterError("a table must have a column to learn from", reasons, "Add columns that vary.")
     return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
 
 
