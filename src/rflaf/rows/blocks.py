@@ -72,11 +72,9 @@ class BlockSource(RowTable, Protocol):
 
     def with_rows(self, block_rows: int) -> BlockSource:
         """Return the same rows in blocks of another size."""
-        ...
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
         """Draw at most ``n_rows`` rows without replacement, in memory, in their original order."""
-        ...
 
 
 def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:

@@ -57,23 +57,18 @@ class Executor(Protocol):
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         """Return a list, or results that stay where the items live."""
-        ...
 
     def elsewhere(self, items: Items[Any]) -> bool:
         """Return whether these items are mapped in other processes, which share no memory with this one."""
-        ...
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         """Return the state after ``n_steps`` steps ``state = advance(state, step)``."""
-        ...
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Return the results of tasks in this process that belong to one step; they are neither recorded nor shown."""
-        ...
 
     def limited(self, n_workers: int) -> Executor:
         """Return the executor with at most ``n_workers`` workers at once."""
-        ...
 
 
 class WrappingExecutor:

@@ -28,24 +28,19 @@ class Storage(RowTable, Protocol):
 
     def read(self, start: int, stop: int, at_once: int) -> Block:
         """Rows start to stop; ``at_once`` rows are decoded at a time."""
-        ...
 
     def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
         """Return rows by their numbers, which increase; ``advance`` is called with how many more were found."""
-        ...
 
     def parts(self, block_rows: int) -> Parts | None:
         """Return pieces that workers read where they sum them; None where only this process can read."""
-        ...
 
     def fingerprint(self) -> int:
         """Return a number that changes with the files."""
-        ...
 
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the rows read."""
-        ...
 
 
 class Reader:

@@ -21,7 +21,7 @@ all rows at once. Needs the extra ``files``.
 
 from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
 from .columns import CategoryColumn, DateColumn, NumberColumn, TargetEncoding, make_target
-from .encoding import Dropped, TableEncoding, encode_columns, make_encoding
+from .encoding import Dropped, TableEncoding, make_encoding
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "TargetEncoding",
     "as_table",
     "clean",
-    "encode_columns",
     "find_column",
     "is_number",
     "make_encoding",

@@ -30,7 +30,6 @@ class ColumnEncoding(Protocol):
 
     def write(self, values: Any, out: Array) -> None:
         """Write cleaned ``values`` (n_rows) to ``out`` (n_rows, n_features), which holds zeros."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,27 +116,19 @@ def make_encoding(
     exclude, categories = set(exclude), set(categories)
     for name in exclude | categories:
         find_column(name, list(summary.columns))
-    inputs = TableSummary({name: column for name, column in summary.columns.items() if name not in exclude})
-    columns, dropped = encode_columns(inputs, categories)
-    if not columns:
-        reasons = [f"{left.name}: {left.reason}" for left in dropped]
-        raise InvalidParameterError("a table must have a column to learn from", reasons, "Add columns that vary.")
-    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
-
-
-def encode_columns(
-    summary: TableSummary, categories: Collection[str] = ()
-) -> tuple[list[ColumnEncoding], list[Dropped]]:
-    """Return the encodings of informative columns, and the other columns with the reason."""
+    inputs = {name: column for name, column in summary.columns.items() if name not in exclude}
     columns: list[ColumnEncoding] = []
     dropped: list[Dropped] = []
-    for name, column in summary.columns.items():
+    for name, column in inputs.items():
         reason = _useless(column, name in categories)
         if reason is None:
             columns.append(_encode(name, column, name in categories))
         else:
             dropped.append(Dropped(name, reason))
-    return columns, dropped
+    if not columns:
+        reasons = [f"{left.name}: {left.reason}" for left in dropped]
+        raise InvalidParameterError("a table must have a column to learn from", reasons, "Add columns that vary.")
+    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
 
 
 def _useless(column: ColumnSummary, coded: bool) -> str | None:
