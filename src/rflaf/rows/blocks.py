@@ -186,9 +186,9 @@ class ArraySource:
         if not 0 <= index < len(self):
             raise IndexError(index)
         start = index * self.block_rows
-        return replace(self._rows(slice(start, start + self.block_rows)), first=self.first + start)
+        return replace(self.rows(slice(start, start + self.block_rows)), first=self.first + start)
 
-    def _rows(self, rows: Any) -> Block:
+    def rows(self, rows: Any) -> Block:
         weight = None if self.weight is None else self.weight[rows]
         return Block(self.X[rows], self.y[rows], weight)
 
@@ -198,7 +198,7 @@ class ArraySource:
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         if n_rows >= self.n_samples:
             return self
-        block = self._rows(drawn_rows(self.n_samples, n_rows, rng))
+        block = self.rows(drawn_rows(self.n_samples, n_rows, rng))
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 

@@ -40,10 +40,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Recorded(WrappingExecutor):
-    """An executor that reads the results of its calls from a journal, or computes and records them.
-
-    Calls are identified by their number, so they must come from one thread, in the order of the fit.
-    """
+    """An executor that reads the results of its calls, numbered in order of the fit, or computes and records them."""
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
         super().__init__(executor)

@@ -85,9 +85,8 @@ def target_of(y: Any, labels: bool) -> TargetEncoding | None:
     if not isinstance(name, str):
         return None
     kinds = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
-    return TargetEncoding(
-        name, "classification" if labels else "regression", kinds.get(y.to_numpy().dtype.kind, "text")
-    )
+    values = kinds.get(y.to_numpy().dtype.kind, "text")
+    return TargetEncoding(name, "classification" if labels else "regression", values)
 
 
 def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor:

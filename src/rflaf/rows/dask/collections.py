@@ -71,11 +71,8 @@ def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
 def _beside(X: Any, other: Any, name: str) -> Any:
     """Return ``other`` with as many rows in every partition as X, as far as lengths are known."""
     if not is_collection(other):
-        raise InvalidParameterError(
-            f"{name} must be a Dask collection where X is one",
-            type(other).__name__,
-            "Use dask.array.from_array with the chunks of X.",
-        )
+        rule = f"{name} must be a Dask collection where X is one"
+        raise InvalidParameterError(rule, type(other).__name__, "Use dask.array.from_array with the chunks of X.")
     other = whole_rows(other, name)
     if name == "sample_weight" and other.ndim != 1:
         raise InvalidParameterError("sample_weight must have one dimension", other.ndim, "Pass one weight a row.")

@@ -105,7 +105,6 @@ class DaskSource:
 
     @property
     def _firsts(self) -> list[int]:
-        """Return the number of the first row of every partition."""
         return [0, *accumulate(self.rows)][:-1]
 
     @property
@@ -137,8 +136,8 @@ class DaskSource:
 
 
 def _take_rows(value: Any, payload: Given, rows: Given) -> Block:
-    source, at = load_payload(payload)(plain(value)), rows.value
-    return Block(source.X[at], source.y[at], None if source.weight is None else source.weight[at])
+    source: ArraySource = load_payload(payload)(plain(value))
+    return source.rows(rows.value)
 
 
 def _sum_part(value: Any, payload: Given) -> Any:

@@ -52,8 +52,7 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     table, encoding, summary = request.table, request.encoding, request.summary
     block_bytes = _block_bytes(table, reader.memory)
     if summary is None and (encoding is None or request.targets):
-        names = column_names(table)
-        needed = distinct(*request.inputs(names), *request.beside)
+        needed = distinct(*request.inputs(column_names(table)), *request.beside)
         summary = _summarise_files(request.files[0], table, block_bytes, reader.begin, needed)
     if encoding is None:
         assert summary is not None
@@ -73,9 +72,8 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     groups, _ = index_files(list(shown), shown)
     plain = [f"input {j}" for j in range(len(encoding.feature_names))]
     as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
-    storage = ParquetRows(
-        groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
-    )
+    names, dtype = tuple(request.targets), np.dtype(np.float64)
+    storage = ParquetRows(groups, as_written, names, request.weight, dtype, request.labels)
     target = targets[0] if len(targets) == 1 else None
     return OpenRows(FileSource(storage, reader), encoding.feature_names, seen, False, encoding, target, reader.close)
 
@@ -125,9 +123,8 @@ def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None) -> 
 
 def _refuse_no_rows(file: str, table: Table, some: bool) -> None:
     if not some and table.rows is not None:
-        raise InvalidParameterError(
-            "the rows must be enough to hold some out", f"none left of {file}", "Use another share."
-        )
+        rule = "the rows must be enough to hold some out"
+        raise InvalidParameterError(rule, f"none left of {file}", "Use another share.")
     if not some:
         raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
 
@@ -148,11 +145,8 @@ def _target_of(request: Request, name: str, summary: TableSummary | None) -> Tar
     assert summary is not None  # targets are always summarised
     column = summary.columns[name]
     if column.kind == "number" and not column.n_truths and not column.numbers.whole:
-        raise InvalidParameterError(
-            "labels must be texts, whole numbers or truth values",
-            f"fractions in {request.files[0]}, column {name!r}",
-            "Regress them.",
-        )
+        rule = "labels must be texts, whole numbers or truth values"
+        raise InvalidParameterError(rule, f"fractions in {request.files[0]}, column {name!r}", "Regress them.")
     values = "truth" if column.n_truths else "whole" if column.kind == "number" else "text"
     return TargetEncoding(name, "classification", values)
 

@@ -134,9 +134,8 @@ def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     weight = None if sample_weight is None else _array_of(sample_weight)
     for what, array in (("y", targets), ("sample_weight", weight)):
         if array is not None and array.shape[0] != n_rows:
-            raise InvalidParameterError(
-                f"{what} must have as many rows as X, {n_rows}", array.shape[0], "Check the files."
-            )
+            rule = f"{what} must have as many rows as X, {n_rows}"
+            raise InvalidParameterError(rule, array.shape[0], "Check the files.")
     storage = NumpyRows(file, targets, weight, labels)
     source = FileSource(storage, reader)
     if y is None:

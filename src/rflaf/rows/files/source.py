@@ -1,7 +1,4 @@
-"""Rows in files as a source of blocks, which one thread reads a few blocks ahead of the computation.
-
-`Storage` is the interface of a kind of file; the computation sees a `FileSource` and no files.
-"""
+"""Rows in files as a source of blocks, which one thread reads a few blocks ahead of the computation."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ class Storage(RowTable, Protocol):
 
 
 class Reader:
-    """One reading thread, shared by all cuts of a table into blocks, and the resources to be removed after it.
-
-    ``begin`` shows passes that are not sums over blocks; they take at most ``memory`` bytes.
-    """
+    """One reading thread, shared by all cuts of a table into blocks, and the resources to be removed after it."""
 
     def __init__(self, begin: Begin = Quiet, memory: int | None = None) -> None:
         self.begin, self.memory = begin, memory
@@ -60,10 +54,7 @@ class Reader:
 
 
 class _Ahead:
-    """Blocks made in order by the reader, some before they are asked for.
-
-    Workers of one pass ask for neighbouring blocks, not quite in order; a request for another part starts there.
-    """
+    """Blocks made in order by the reader, some ahead of the requests of workers, which are not quite in order."""
 
     def __init__(self, n_blocks: int, make: Callable[[int], Block], pool: ThreadPoolExecutor, ahead: int) -> None:
         self._n_blocks, self._make, self._pool, self._ahead = n_blocks, make, pool, ahead

@@ -158,11 +158,8 @@ class TargetEncoding:
             raise InvalidParameterError(f"the table must have the target {self.name!r}", table.column_names, "Add it.")
         values = cells.clean(self.name, table[self.name], missing)
         if values.null_count:
-            raise InvalidParameterError(
-                f"the target {self.name!r} must be known in every row",
-                f"{values.null_count} missing",
-                "Drop such rows.",
-            )
+            rule = f"the target {self.name!r} must be known in every row"
+            raise InvalidParameterError(rule, f"{values.null_count} missing", "Drop such rows.")
         if self.values == "text":
             return np.asarray(values.cast("string").to_pylist(), np.str_)
         if self.values == "truth":
@@ -189,11 +186,8 @@ def make_target(summary: TableSummary, name: str, task: str = "auto") -> TargetE
         given = "no value at all" if not column.n_present else f"{column.n_missing} missing of {column.n_rows}"
         raise InvalidParameterError(f"the target {name!r} must be known in every row", given, "Drop such rows.")
     if column.levels is not None and len(column.levels) == 1:
-        raise InvalidParameterError(
-            f"the target {name!r} must vary",
-            f"{next(iter(column.levels))!r} in every row",
-            "There is nothing to learn.",
-        )
+        given = f"{next(iter(column.levels))!r} in every row"
+        raise InvalidParameterError(f"the target {name!r} must vary", given, "There is nothing to learn.")
     is_number = column.kind == "number"
     n_values = "many" if column.levels is None else str(len(column.levels))
     if column.n_truths:

@@ -157,11 +157,8 @@ def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
         return DateColumn(name, column.dates.mean, not column.dates.whole, gaps)
     if kind == "mixed":
         odd = next((level for level in column.levels or () if not is_number(level)), "texts")
-        raise InvalidParameterError(
-            f"column {name!r} must hold numbers or texts, not both",
-            odd,
-            "Say that it stands for a missing value, or that the column holds categories.",
-        )
+        remedy = "Say that it stands for a missing value, or that the column holds categories."
+        raise InvalidParameterError(f"column {name!r} must hold numbers or texts, not both", odd, remedy)
     counts = column.levels or {}
     by_count = sorted(counts, key=lambda level: (-counts[level], level))
     return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), len(by_count) > _MOST_LEVELS, gaps)
