@@ -78,11 +78,15 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
             checkpoint._unpack({"data": name, "fields": {}}, {})
 
 
-def test_no_module_is_imported_because_a_record_names_it(monkeypatch):
-    monkeypatch.delitem(sys.modules, "rflaf.study.measurements", raising=False)
-    with pytest.raises(InvalidParameterError, match="results of this package only"):
-        checkpoint._unpack({"data": "LemmaCount", "fields": {}}, {})
-    assert "rflaf.study.measurements" not in sys.modules
+def test_no_module_is_imported_because_a_record_names_it():
+    script = (
+        "import sys\nfrom rflaf.rows import checkpoint\n"
+        "try:\n    checkpoint._unpack({'data': 'LemmaCount', 'fields': {}}, {})\n"
+        "except ValueError as error:\n    assert 'results of this package only' in str(error)\n"
+        "else:\n    raise AssertionError\n"
+        "assert 'rflaf.study.measurements' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_a_record_cut_short_is_dropped_and_written_over(tmp_path):

@@ -242,8 +242,9 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
         rows = self._open(fit, X, y, sample_weight, True, reset)
         if rows is not None:
-            found = sorted(rows.label_weights)
-            return rows.source, np.array(found), np.array([rows.label_weights[label] for label in found])
+            weights = rows.seen.label_weights
+            found = sorted(weights)
+            return rows.source, np.array(found), np.array([weights[label] for label in found])
         X, y, sample_weight = self._encoded(X, y, sample_weight, True, reset)
         X, y = self._checked(X, y, reset)
         check_classification_targets(y)

@@ -23,9 +23,10 @@ from sklearn.utils.validation import _check_feature_names, _check_sample_weight,
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
-from rflaf.rows.dask import predict_lazily
+from rflaf.rows.dask import is_collection, predict_lazily
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import OpenRows, encode_frame, is_frame, is_lazy, is_plain, open_rows, take_column, target_of
+from rflaf.rows.inputs import encode_frame, is_frame, is_plain, open_rows, take_column, target_of
+from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin, displays
 from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.training.memory import TableSize, plan_prediction
@@ -70,7 +71,7 @@ class ReadsRows(BaseEstimator):
         rows = self._open(fit, X, y, sample_weight, False, reset)
         if rows is not None:
             if reset:
-                loss.check_range(*rows.target_range)
+                loss.check_range(*rows.seen.target_range)
             return CheckedTargets(rows.source, loss), rows.single_output
         X, y, sample_weight = self._encoded(X, y, sample_weight, False, reset)
         X, y = self._checked(X, y, reset, multi_output=True, y_numeric=True)
@@ -136,7 +137,7 @@ class ReadsRows(BaseEstimator):
             check_is_fitted(self)
             if is_files(X):
                 return self._by_files(X, answer, out)
-            if is_lazy(X):
+            if is_collection(X):
                 lazy: Array = predict_lazily(lambda rows: self._by_rows(rows, answer), X, out)
                 return lazy
         answers = answer(self._check_rows(X))

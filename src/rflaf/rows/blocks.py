@@ -1,9 +1,8 @@
 """Rows in blocks: the only way data reach the solvers.
 
-Every sum the method needs runs over rows, so data are a sequence of `Block`. A source knows its size, returns block i,
-and draws a sample of rows; arrays, memory maps and SciPy sparse matrices are served here, files in `rflaf.rows.files`,
-Dask collections in `rflaf.rows.dask`. The number of rows per block depends on the memory budget alone
-(`rflaf.training.memory`), never on the number of threads, so threads cannot change a model.
+A source knows its size, returns block i, and draws a sample of rows; arrays, memory maps and SciPy sparse matrices are
+served here. The number of rows per block depends on the memory budget alone (`rflaf.training.memory`), never on the
+number of threads, so threads cannot change a model.
 """
 
 from __future__ import annotations
@@ -24,15 +23,12 @@ READ_AHEAD = 8  # blocks that a source of files reads before they are asked for,
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,).
-
-    ``first`` is the number of the first row in its table.
-    """
+    """Consecutive rows: ``X`` (n_rows, n_features) dense or CSR, ``y`` (n_rows, n_outputs), ``weight`` (n_rows,)."""
 
     X: Any
     y: Array
     weight: Array | None = None
-    first: int = 0
+    first: int = 0  # number of the first row in its table
 
     @property
     def n_rows(self) -> int:
@@ -76,11 +72,9 @@ class BlockSource(RowTable, Protocol):
 
     def with_rows(self, block_rows: int) -> BlockSource:
         """Return the same rows in blocks of another size."""
-        ...
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> BlockSource:
         """Draw at most ``n_rows`` rows without replacement, in memory, in their original order."""
-        ...
 
 
 def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
@@ -96,18 +90,11 @@ def drawn_rows(n_samples: int, n_rows: int, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Items in parts on a cluster; only results computed from them travel.
+    """Items in parts on a cluster; only results computed from them travel."""
 
-    Attributes
-    ----------
-    handles : by which a cluster finds each part
-    sizes : number of items in each part, at least one
-    open : makes the items of a part where the part lives
-    """
-
-    handles: Sequence[Any]
-    sizes: Sequence[int]
-    open: Callable[[Any], Any]
+    handles: Sequence[Any]  # by which a cluster finds each part
+    sizes: Sequence[int]  # number of items in each part, at least one
+    open: Callable[[Any], Any]  # makes the items of a part where the part lives
 
     def then(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with a change applied to their items."""
@@ -199,9 +186,9 @@ class ArraySource:
         if not 0 <= index < len(self):
             raise IndexError(index)
         start = index * self.block_rows
-        return replace(self._rows(slice(start, start + self.block_rows)), first=self.first + start)
+        return replace(self.rows(slice(start, start + self.block_rows)), first=self.first + start)
 
-    def _rows(self, rows: Any) -> Block:
+    def rows(self, rows: Any) -> Block:
         weight = None if self.weight is None else self.weight[rows]
         return Block(self.X[rows], self.y[rows], weight)
 
@@ -211,7 +198,7 @@ class ArraySource:
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         if n_rows >= self.n_samples:
             return self
-        block = self._rows(drawn_rows(self.n_samples, n_rows, rng))
+        block = self.rows(drawn_rows(self.n_samples, n_rows, rng))
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
@@ -219,26 +206,33 @@ _NO_ROWS = ArraySource(np.empty((0, 0)), np.empty((0, 0)))
 
 
 @dataclass(frozen=True, slots=True)
-class SourceView:
-    """A view of the rows of another source."""
+class TableView:
+    """A view of another table of rows."""
 
-    source: BlockSource
+    source: Any
 
     @property
     def n_samples(self) -> int:
-        return self.source.n_samples
+        return int(self.source.n_samples)
 
     @property
     def n_features(self) -> int:
-        return self.source.n_features
+        return int(self.source.n_features)
 
     @property
     def n_outputs(self) -> int:
-        return self.source.n_outputs
+        return int(self.source.n_outputs)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.source.dtype
+        return np.dtype(self.source.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView(TableView):
+    """A view of the rows of another source."""
+
+    source: BlockSource
 
     def __len__(self) -> int:
         return len(self.source)
@@ -321,22 +315,6 @@ class LabelTargets(SourceView):
             return replace(block, y=y)
         weight = self.class_weight[at] * (1.0 if block.weight is None else block.weight)
         return replace(block, y=y, weight=weight.astype(self.dtype))
-
-
-def weigh_labels(labels: Array, weight: Array) -> dict[Any, float]:
-    """Return the distinct labels and the sums of their weights.
-
-    >>> weigh_labels(np.array(["a", "b", "a"]), np.array([1.0, 0.5, 2.0]))
-    {'a': 3.0, 'b': 0.5}
-    """
-    found, at = np.unique(labels, return_inverse=True)
-    return dict(zip(found.tolist(), np.bincount(at, weight, found.size).tolist(), strict=True))
-
-
-def add_weights(total: dict[Any, float], more: dict[Any, float]) -> None:
-    """Add the weights of the labels of other rows."""
-    for label, weight in more.items():
-        total[label] = total.get(label, 0.0) + weight
 
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:

@@ -1,13 +1,11 @@
 """Checkpoints: a killed fit resumes from the results of its passes, which are kept in a file.
 
-A fit is a few passes over the rows; the seed determines everything between them. A checkpoint records the result of
-every pass, in the order of the fit. The same fit started again reads each result instead of passing over the rows and
-ends at the same model, bit for bit. Refined models record their state after every epoch, or more often where an epoch
-is long.
+The seed determines everything between the passes, so the same fit started again reads their results in order and ends
+at the same model, bit for bit. Refined models record their state after every epoch, or more often where it is long.
 
 The file is a title line, then append-only records: a line of JSON, and arrays as NumPy writes them, without pickle. The
-checksum drops a record cut short by a crash, so the file is valid after every pass. A pass is recorded where computing
-its result took longer than reading it will. The file is removed when the fit is complete.
+checksum drops a record cut short by a crash. A pass is recorded where computing its result took longer than reading it
+will. The file is removed when the fit is complete.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ import os
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from time import perf_counter
@@ -33,7 +30,7 @@ import scipy.sparse as sp
 from rflaf.errors import Array, CheckpointWarning, InvalidParameterError
 
 from .blocks import Block, BlockSource, innermost
-from .executors import Executor, Item, Items, State, Total
+from .executors import Executor, Item, Items, State, Total, WrappingExecutor
 
 _TITLE = b"rflaf checkpoint 2\n"
 _LEAST_SECONDS = 0.5
@@ -42,24 +39,12 @@ _MOST_DEAD = 2**26  # bytes of replaced records before the file is compacted
 _PACKAGE = __name__.partition(".")[0]
 
 
-class Recorded:
-    """An executor that reads the results of its calls from a journal, or computes and records them.
-
-    Calls are identified by their number, so they must come from one thread, in the order of the fit.
-    """
+class Recorded(WrappingExecutor):
+    """An executor that reads the results of its calls, numbered in order of the fit, or computes and records them."""
 
     def __init__(self, executor: Executor, journal: Journal) -> None:
-        self._executor, self._journal = executor, journal
-
-    @property
-    def n_workers(self) -> int:
-        return self._executor.n_workers
-
-    def limited(self, n_workers: int) -> Recorded:
-        return Recorded(self._executor.limited(n_workers), self._journal)
-
-    def elsewhere(self, items: Items[Any]) -> bool:
-        return self._executor.elsewhere(items)
+        super().__init__(executor)
+        self._journal = journal
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
         if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
@@ -69,9 +54,6 @@ class Recorded:
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         return self._once(len(items), label, lambda: self._executor.map(items, map_item, label))
-
-    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        return self._executor.side_by_side(tasks)
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         key = self._journal.next_key(n_steps, label)
@@ -99,21 +81,13 @@ class Recorded:
         return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    start: int
-    size: int
-
-
 class Journal:
     """Records by key in one file; the last record of a key is valid."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._records: dict[str, _Record] = {}
-        self._end = 0
-        self._calls = 0
-        self._full = False
+        self._records: dict[str, tuple[int, int]] = {}  # start and size
+        self._end, self._calls, self._full = 0, 0, False
         if path.exists():
             self._scan()
 
@@ -134,9 +108,8 @@ class Journal:
 
     def read(self, key: str) -> Any:
         """Return the value of a key."""
-        record = self._records[key]
         with self.path.open("rb") as file:
-            file.seek(record.start)
+            file.seek(self._records[key][0])
             header = json.loads(file.readline())
             with np.load(io.BytesIO(file.read(header["size"])), allow_pickle=False) as arrays:
                 return _unpack(header["value"], arrays)
@@ -174,9 +147,9 @@ class Journal:
                 stacklevel=2,
             )
             return False
-        self._records[key] = _Record(self._end, len(line) + len(body))
+        self._records[key] = self._end, len(line) + len(body)
         self._end += len(line) + len(body)
-        if self._end - sum(record.size for record in self._records.values()) > _MOST_DEAD:
+        if self._end - sum(size for _, size in self._records.values()) > _MOST_DEAD:
             self._compact()
         return True
 
@@ -198,11 +171,11 @@ class Journal:
         with suppress(OSError):
             with self.path.open("rb") as old, fresh.open("wb") as new:
                 new.write(_TITLE)
-                for key, record in self._records.items():
-                    old.seek(record.start)
-                    new.write(old.read(record.size))
-                    records[key] = _Record(end, record.size)
-                    end += record.size
+                for key, (start, size) in self._records.items():
+                    old.seek(start)
+                    new.write(old.read(size))
+                    records[key] = end, size
+                    end += size
                 new.flush()
                 os.fsync(new.fileno())
             os.replace(fresh, self.path)
@@ -225,7 +198,7 @@ class Journal:
                 if not whole:
                     break
                 size = len(line) + header["size"]
-                self._records[header["key"]] = _Record(self._end, size)
+                self._records[header["key"]] = self._end, size
                 self._end += size
 
 
@@ -240,17 +213,15 @@ def resumed(
 ) -> Iterator[Executor]:
     """Yield an executor that records the passes of a fit in the file ``path`` and reads those of a killed fit.
 
-    ``parameters`` and the state of ``rng`` determine the fit beside its rows; an ``rng`` that is not ``seeded`` is
-    set to its state in the killed fit.
+    An ``rng`` that is not ``seeded`` is set to its state in the killed fit.
     """
     if path is None:
         yield executor
         return
     file = Path(path)
     if file.is_dir() or not file.absolute().parent.is_dir():
-        raise InvalidParameterError(
-            "checkpoint must be a file in a folder that is there", str(path), "Make the folder."
-        )
+        rule = "checkpoint must be a file in a folder that is there"
+        raise InvalidParameterError(rule, str(path), "Make the folder.")
     journal = Journal(file)
     about = {"parameters": parameters, "rows": fingerprint(source, executor)}
     key, state = "0 fit", rng.bit_generator.state
@@ -275,9 +246,8 @@ def resumed(
 
 
 def _another(path: Path, found: str) -> InvalidParameterError:
-    return InvalidParameterError(
-        f"the checkpoint {path} must be one of this fit", found, "Remove the file, or name another."
-    )
+    rule = f"the checkpoint {path} must be one of this fit"
+    return InvalidParameterError(rule, found, "Remove the file, or name another.")
 
 
 def _same(first: Any, second: Any) -> bool:
@@ -304,9 +274,6 @@ def _block_crc(block: Block) -> int:
         if part is not None:
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
     return crc
-
-
-# Values as JSON and arrays
 
 
 def _pack(value: Any, arrays: list[Array]) -> Any:
@@ -340,10 +307,8 @@ def _unpack(packed: Any, arrays: Any) -> Any:
     if not isinstance(packed, dict):
         return packed
     kind, content = next(iter(packed.items()))
-    if kind == "array":
-        return arrays[str(content)]
-    if kind == "scalar":
-        return arrays[str(content)][()]
+    if kind in ("array", "scalar"):
+        return arrays[str(content)] if kind == "array" else arrays[str(content)][()]
     if kind == "dict":
         return {_unpack(key, arrays): _unpack(part, arrays) for key, part in content}
     if kind in ("list", "tuple"):
@@ -358,11 +323,7 @@ def _unpack(packed: Any, arrays: Any) -> Any:
 
 
 def _type_named(name: str) -> Any:
-    """Return the tuple, dataclass or enumeration of this package with that name; nothing else is ever built.
-
-    Whatever a fit records is of a module that it has loaded, so a file never causes an import. A name that two loaded
-    classes share is refused as well.
-    """
+    """Return the loaded tuple, dataclass or enumeration of this package with that unique name; nothing is imported."""
     found = {
         kind
         for module, content in list(sys.modules.items())

@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
+from functools import cache
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np  # noqa: F401  loads one BLAS library, which the controller must see
@@ -57,23 +57,40 @@ class Executor(Protocol):
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         """Return a list, or results that stay where the items live."""
-        ...
 
     def elsewhere(self, items: Items[Any]) -> bool:
         """Return whether these items are mapped in other processes, which share no memory with this one."""
-        ...
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         """Return the state after ``n_steps`` steps ``state = advance(state, step)``."""
-        ...
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         """Return the results of tasks in this process that belong to one step; they are neither recorded nor shown."""
-        ...
 
     def limited(self, n_workers: int) -> Executor:
         """Return the executor with at most ``n_workers`` workers at once."""
-        ...
+
+
+class WrappingExecutor:
+    """An executor around another one, which does whatever a subclass leaves."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    @property
+    def n_workers(self) -> int:
+        return self._executor.n_workers
+
+    def limited(self, n_workers: int) -> Self:
+        fewer = copy.copy(self)
+        fewer._executor = self._executor.limited(n_workers)
+        return fewer
+
+    def elsewhere(self, items: Items[Any]) -> bool:
+        return self._executor.elsewhere(items)
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        return self._executor.side_by_side(tasks)
 
 
 def fold_in_turn(n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
@@ -142,13 +159,11 @@ class ThreadExecutor:
             self._pool = ThreadPoolExecutor(self.n_workers, thread_name_prefix="rflaf")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
-        self._blas.__exit__(kind, error, trace)
+        self._blas.__exit__()
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)`` in the order of the items; at least one item."""
@@ -173,7 +188,7 @@ class ThreadExecutor:
         """``[task() for task in tasks]``."""
         return list(self._results(len(tasks), lambda i: tasks[i]()))
 
-    def limited(self, n_workers: int) -> ThreadExecutor:
+    def limited(self, n_workers: int) -> Self:
         """Return an executor on the same threads, at most ``n_workers`` of them busy."""
         if n_workers >= self.n_workers:
             return self
@@ -205,11 +220,7 @@ class ThreadExecutor:
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Return the number of worker threads; None follows the limit of BLAS, set by joblib, OMP_NUM_THREADS or
-    threadpoolctl.
-
-    Negative numbers count back from the number of processors, as everywhere in scikit-learn.
-    """
+    """Return the number of worker threads; None follows the limit of BLAS, negative numbers count back from all."""
     if n_jobs is None:
         limits = [library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"]
         return max(1, min(limits, default=_processors()))
@@ -235,11 +246,6 @@ def _set_blas_threads(counts: list[int]) -> None:
         let_go(force=True)
 
 
+@cache
 def _controller() -> ThreadpoolController:
-    global _cached_controller
-    if _cached_controller is None:
-        _cached_controller = ThreadpoolController()
-    return _cached_controller
-
-
-_cached_controller: ThreadpoolController | None = None
+    return ThreadpoolController()

@@ -1,15 +1,13 @@
 """The one door for rows: arrays, frames, Arrow tables, files and Dask collections.
 
-`open_rows` opens rows that are read block by block, and returns None for rows in memory. Of these, frames with columns
-that are no numbers or have gaps are encoded as files are (`encode_frame`); the estimators check all others.
-`executor_for` chooses where sums over the rows run.
+Frames in memory with columns that are no numbers or have gaps are encoded as files are; the estimators check all other
+rows in memory.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -17,41 +15,9 @@ from .blocks import BlockSource, innermost, parts_of
 from .dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collection
 from .executors import ThreadExecutor
 from .files import is_files, open_table
+from .opened import OpenRows
 from .progress import Begin, Quiet
 from .tables import TableEncoding, TargetEncoding, as_table, find_column, make_encoding, make_target, summarise
-
-
-class OpenRows(Protocol):
-    """Rows outside memory, checked and ready to be read; to be closed.
-
-    ``source`` has the targets as they are, numbers or labels; ``encoding`` turns columns into inputs, None where they
-    are numbers already; ``target`` is the encoding of a named target column; ``feature_names`` are those of the inputs,
-    None where they have none; ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest
-    targets (2, n_outputs), empty for labels.
-    """
-
-    @property
-    def source(self) -> BlockSource: ...
-
-    @property
-    def encoding(self) -> TableEncoding | None: ...
-
-    @property
-    def target(self) -> TargetEncoding | None: ...
-
-    @property
-    def feature_names(self) -> Sequence[str] | None: ...
-
-    @property
-    def single_output(self) -> bool: ...
-
-    @property
-    def label_weights(self) -> dict[Any, float]: ...
-
-    @property
-    def target_range(self) -> NDArray[Any]: ...
-
-    def close(self) -> None: ...
 
 
 def open_rows(
@@ -69,19 +35,14 @@ def open_rows(
     """
     if is_files(X):
         return open_table(X, y, sample_weight, labels, encoding, begin, memory)
-    if is_lazy(X):
+    if is_collection(X):
         return open_collection(X, y, sample_weight, labels, begin)
     return None
 
 
-def is_lazy(X: Any) -> bool:
-    """Return whether ``X`` is a Dask collection; without Dask imported it cannot be one."""
-    return "dask" in sys.modules and is_collection(X)
-
-
 def is_frame(X: Any) -> bool:
     """Return whether ``X`` is a table in memory with named columns: a pandas or polars frame, or an Arrow table."""
-    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_lazy(X))
+    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_collection(X))
 
 
 def is_plain(frame: Any) -> bool:
@@ -124,23 +85,17 @@ def target_of(y: Any, labels: bool) -> TargetEncoding | None:
     if not isinstance(name, str):
         return None
     kinds = {"b": "truth", "i": "whole", "u": "whole", "f": "number"}
-    return TargetEncoding(
-        name, "classification" if labels else "regression", kinds.get(y.to_numpy().dtype.kind, "text")
-    )
+    values = kinds.get(y.to_numpy().dtype.kind, "text")
+    return TargetEncoding(name, "classification" if labels else "regression", values)
 
 
-def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor | DaskExecutor:
-    """Return the executor of sums over a source: the cluster its rows live on, or threads of this process.
-
-    The workers of a distributed client read row groups of Parquet files themselves.
-    """
+def executor_for(source: BlockSource, n_workers: int) -> ThreadExecutor:
+    """Return the executor of sums over a source: the cluster its rows live on, or threads of this process."""
     source = innermost(source)
-    if parts_of(source) is None:
-        return ThreadExecutor(n_workers)
     if isinstance(source, DaskSource):
-        return DaskExecutor(source.cluster, ThreadExecutor(n_workers))
-    if "distributed" in sys.modules:
+        return DaskExecutor(source.cluster, n_workers)
+    if parts_of(source) is not None and "distributed" in sys.modules:  # its workers read Parquet files themselves
         cluster = Cluster.current()
         if cluster.client is not None:
-            return DaskExecutor(cluster, ThreadExecutor(n_workers))
+            return DaskExecutor(cluster, n_workers)
     return ThreadExecutor(n_workers)

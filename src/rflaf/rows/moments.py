@@ -1,8 +1,8 @@
 """Centre and scale of columns, as a monoid over rows.
 
 Projections must match the grid of the activation, so inputs are centred and scaled inside; both are folded into the
-directions afterwards and cost nothing at prediction. Means and sums of squared
-deviations are merged pairwise, so a column of large mean and small spread keeps its digits.
+directions afterwards. Means and sums of squared deviations are merged pairwise, so a column of large mean and small
+spread keeps its digits.
 """
 
 from __future__ import annotations
@@ -56,10 +56,7 @@ class ColumnMoments:
         return self
 
     def settled(self) -> ColumnMoments:
-        """Return the moments without their last bits, which depend on how the rows were cut.
-
-        A search amplifies those bits; without them the fit depends on the rows alone.
-        """
+        """Return the moments without their last bits: they depend on the cuts of rows; a search amplifies them."""
         spread = np.frexp(self.scale)[1] - _BITS
         mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
         weight = float(shortened(np.float64(self.weight), _WEIGHT_BITS))

@@ -10,13 +10,13 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
-from .executors import Executor, Item, Items, State, Total
+from .executors import Executor, Item, Items, State, Total, WrappingExecutor
 
 _log = logging.getLogger("rflaf")
 _LONG = 1.0  # seconds before a pass is shown
@@ -24,10 +24,7 @@ _SHOWN_EVERY = 0.1
 
 
 class PassDisplay:
-    """One pass: counts its items and logs its duration if long; a pass that fails is not logged.
-
-    ``n_items`` is None where it is not known beforehand; the items are then rows.
-    """
+    """One pass: counts its items, rows if their number is unknown, and logs its duration if long and not failed."""
 
     def __init__(self, name: str, n_items: int | None, n_rows: int | None) -> None:
         self.name, self.n_items, self.n_rows = name, n_items, n_rows
@@ -108,22 +105,13 @@ def watched(executor: Executor, begin: Begin) -> Executor:
     return executor if begin is Quiet else Watched(executor, begin)
 
 
-class Watched:
+class Watched(WrappingExecutor):
     """An executor whose passes are shown."""
 
     def __init__(self, executor: Executor, begin: Begin) -> None:
-        self._executor, self._begin = executor, begin
+        super().__init__(executor)
+        self._begin = begin
         self._rows: dict[int, int] = {}  # number of blocks -> rows of the last source with as many
-
-    @property
-    def n_workers(self) -> int:
-        return self._executor.n_workers
-
-    def limited(self, n_workers: int) -> Watched:
-        return Watched(self._executor.limited(n_workers), self._begin)
-
-    def elsewhere(self, items: Items[Any]) -> bool:
-        return self._executor.elsewhere(items)
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
         with self._begun(items, len(items), label) as done:
@@ -137,9 +125,6 @@ class Watched:
             if self.elsewhere(items):
                 return done(self._executor.map(items, map_item, label), len(items))
             return self._executor.map(items, lambda item: done(map_item(item)), label)
-
-    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        return self._executor.side_by_side(tasks)
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         with self._begun(None, n_steps, label) as done:

@@ -7,21 +7,11 @@ same model to rounding. Quantities computed from few rows (bandwidth, activation
 from the rows that the same generator draws from an array. A partition is read again in every pass unless the collection
 was persisted.
 
-| module | contents |
-| --- | --- |
-| `graph` | the scheduler, and task graphs with one task per part |
-| `executor` | sums and maps over parts |
-| `source` | partitions as a source of blocks |
-| `collections` | what users pass, checked in one pass |
-| `predictions` | lazy predictions, one part per partition |
-
-May import `rflaf.errors` and the modules of `rflaf.rows` that know neither files nor tables.
+May import `rflaf.errors` and the modules of `rflaf.rows` that know no files.
 """
 
-from .collections import is_collection, open_collection
-from .executor import DaskExecutor
+from .collections import is_collection, open_collection, predict_lazily
+from .executor import DaskExecutor, DaskSource
 from .graph import Cluster
-from .predictions import predict_lazily
-from .source import DaskSource
 
 __all__ = ["Cluster", "DaskExecutor", "DaskSource", "is_collection", "open_collection", "predict_lazily"]

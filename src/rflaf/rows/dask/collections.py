@@ -1,9 +1,9 @@
-"""Dask arrays and frames as users pass them: matched, checked in one pass and opened as a source of blocks."""
+"""Dask arrays and frames as users pass them: matched, checked in one pass and opened; and lazy predictions."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,79 +12,46 @@ import scipy.sparse as sp
 from sklearn.utils.multiclass import check_classification_targets
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.blocks import ArraySource, add_weights, array_source, weigh_labels
+from rflaf.rows.blocks import ArraySource, array_source
+from rflaf.rows.executors import SingleThreadedBLAS
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, Quiet
 
-from .graph import Cluster, Given, Handle, each_part, load_payload, plain
-from .source import DaskSource
+from .executor import DaskSource
+from .graph import Cluster, Given, Handle, each_part, load_payload, plain, require_dask
 
 
 def is_collection(X: Any) -> bool:
     """Return whether ``X`` is a Dask array, frame or series, without importing Dask."""
     dask, kind = sys.modules.get("dask"), type(X)
-    return (
-        dask is not None and bool(dask.is_dask_collection(X)) and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
-    )
+    known = dask is not None and bool(dask.is_dask_collection(X))
+    return known and hasattr(kind, "to_delayed") and hasattr(kind, "ndim")
 
 
-@dataclass(frozen=True)
-class OpenCollection:
-    """Rows on a cluster whose values were all checked.
-
-    ``label_weights`` is the weight of every label, ``target_range`` the lowest and highest targets (2, n_outputs).
-    """
-
-    source: DaskSource
-    single_output: bool
-    feature_names: Sequence[str] | None
-    label_weights: dict[Any, float]
-    target_range: Array
-    encoding: None = None
-    target: None = None
-
-    def close(self) -> None:
-        """Do nothing: no resource is held."""
-
-
-def open_collection(
-    X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet
-) -> OpenCollection:
-    """Return Dask collections with numeric targets or labels, ready to be summed.
-
-    One pass checks every row first; errors name the partition. ``begin`` shows the progress of passes that are not
-    sums.
-    """
+def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = False, begin: Begin = Quiet) -> OpenRows:
+    """Open Dask collections with numeric targets or labels; one pass checks every row, errors name the partition."""
     cluster, X = Cluster.current(), whole_rows(X, "X")
     meta = meta_of(X)
     dtype, names = dtype_of(meta), names_of(meta)
     handles = _side_by_side(X, y, sample_weight)
-    look = _Look(dtype, list(names), labels)
+    look = dtype, list(names), labels
     with begin("look at every value", len(handles), None) as display:
         seen: list[_Seen] = cluster.compute(*each_part(_look_at, handles, look, range(len(handles))))
         display.advance(len(handles))
     full = [i for i, one in enumerate(seen) if one.n_rows]
     if not full:
         raise InvalidParameterError("there must be at least 2 rows", 0, "Check that no filter drops them all.")
-    if not any(one.weighty for one in seen):
+    total = TargetScan()
+    for i in full:
+        total += seen[i].targets
+    if not total.weight > 0:
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
-    label_weights: dict[Any, float] = {}
-    for one in seen:
-        add_weights(label_weights, one.label_weights)
-    source = DaskSource(
-        cluster,
-        [handles[i] for i in full],
-        [seen[i].n_rows for i in full],
-        len(names),
-        seen[full[0]].n_outputs,
-        dtype,
-        _Opened(dtype, labels),
-        begin,
-    )
+    kept, rows, n_outputs = [handles[i] for i in full], [seen[i].n_rows for i in full], seen[full[0]].n_outputs
+    source = DaskSource(cluster, kept, rows, len(names), n_outputs, dtype, _Opened(dtype, labels), begin)
     named = list(names) if all(isinstance(name, str) for name in names) else None
-    low, high = (np.array([seen[i].target_range[edge] for i in full]) for edge in (0, 1))
-    return OpenCollection(source, y.ndim == 1, named, label_weights, np.array([low.min(axis=0), high.max(axis=0)]))
+    return OpenRows(source, named, total, y.ndim == 1)
 
 
 def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
@@ -104,29 +71,22 @@ def _side_by_side(X: Any, y: Any, sample_weight: Any) -> list[Handle]:
 def _beside(X: Any, other: Any, name: str) -> Any:
     """Return ``other`` with as many rows in every partition as X, as far as lengths are known."""
     if not is_collection(other):
-        raise InvalidParameterError(
-            f"{name} must be a Dask collection where X is one",
-            type(other).__name__,
-            "Use dask.array.from_array with the chunks of X.",
-        )
+        rule = f"{name} must be a Dask collection where X is one"
+        raise InvalidParameterError(rule, type(other).__name__, "Use dask.array.from_array with the chunks of X.")
     other = whole_rows(other, name)
     if name == "sample_weight" and other.ndim != 1:
         raise InvalidParameterError("sample_weight must have one dimension", other.ndim, "Pass one weight a row.")
     of_X, of_other = known_rows(X), known_rows(other)
     if of_X is not None and of_other is not None:
-        if sum(of_X) != sum(of_other):
-            raise InvalidParameterError(
-                f"X and {name} must have the same number of rows",
-                [sum(of_X), sum(of_other)],
-                "Check how they were made.",
-            )
+        n_rows = [sum(of_X), sum(of_other)]
+        if n_rows[0] != n_rows[1]:
+            rule = f"X and {name} must have the same number of rows"
+            raise InvalidParameterError(rule, n_rows, "Check how they were made.")
         return other.rechunk({0: of_X})
-    if len(partitions_of(other)) != len(partitions_of(X)):
-        raise InvalidParameterError(
-            f"X and {name} must have the same number of partitions where their lengths are not known",
-            [len(partitions_of(X)), len(partitions_of(other))],
-            "Make both from one collection, or compute_chunk_sizes first.",
-        )
+    n_parts = [len(partitions_of(X)), len(partitions_of(other))]
+    if n_parts[0] != n_parts[1]:
+        rule = f"X and {name} must have the same number of partitions where their lengths are not known"
+        raise InvalidParameterError(rule, n_parts, "Make both from one collection, or compute_chunk_sizes first.")
     return other
 
 
@@ -175,11 +135,9 @@ def dtype_of(meta: Any) -> np.dtype[Any]:
 
 def as_array(part: Any, dtype: Any) -> Any:
     """Return a partition as an array, with NaN for the missing values of a frame."""
-    if sp.issparse(part):
-        return part.astype(dtype)
     if hasattr(part, "to_numpy"):
         return part.to_numpy(dtype=dtype, na_value=np.nan)
-    return np.asarray(part, dtype)
+    return part.astype(dtype) if sp.issparse(part) else np.asarray(part, dtype)
 
 
 @dataclass(frozen=True)
@@ -191,7 +149,7 @@ class _Opened:
 
     def __call__(self, value: Any) -> ArraySource:
         X, y, weight = value
-        rows = array_source(as_array(X, self.dtype), np.zeros((length_of(X), 1)), weight)
+        rows = array_source(as_array(X, self.dtype), np.zeros((X.shape[0], 1)), weight)
         if self.labels:
             return replace(rows, y=np.asarray(y).reshape(-1, 1))
         return replace(rows, y=as_array(y, np.float64).reshape(rows.n_samples, -1))
@@ -199,53 +157,43 @@ class _Opened:
 
 @dataclass(frozen=True)
 class _Seen:
-    """Contents of a partition: rows, target columns, whether any weight is positive, and its labels or target range."""
+    """Contents of a partition: rows, target columns, and their scan."""
 
     n_rows: int
     n_outputs: int = 0
-    weighty: bool = False
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
+    targets: TargetScan = field(default_factory=TargetScan)
 
 
-@dataclass(frozen=True)
-class _Look:
-    """The checks of a partition, and the dtype and names of its columns."""
-
-    dtype: np.dtype[Any]
-    names: list[Any]
-    labels: bool
-
-    def at(self, value: Any, where: str) -> _Seen:
-        X, y, weight = value
-        lengths = {"X": length_of(X), "y": length_of(y)} | (
-            {} if weight is None else {"sample_weight": length_of(weight)}
+def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
+    """Check the values of a partition."""
+    (dtype, names, labels), where = load_payload(payload), f"partition {number.value}"
+    X, y, weight = plain(value)
+    given = {"X": X, "y": y} | ({} if weight is None else {"sample_weight": weight})
+    lengths = {name: int(part.shape[0]) for name, part in given.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidParameterError(
+            f"X, y and sample_weight must have the same number of rows in every partition: {where}",
+            lengths,
+            "Make them from one collection, or rechunk them alike.",
         )
-        if len(set(lengths.values())) > 1:
-            raise InvalidParameterError(
-                f"X, y and sample_weight must have the same number of rows in every partition: {where}",
-                lengths,
-                "Make them from one collection, or rechunk them alike.",
-            )
-        n_rows = lengths["X"]
-        if n_rows == 0:
-            return _Seen(0)
-        rows = as_array(X, self.dtype)
-        _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else self.names)
-        w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
-        fine = np.isfinite(w) & (w >= 0)
-        if not fine.all():
-            raise InvalidParameterError(
-                f"sample_weight must be finite numbers, at least zero: {where}",
-                float(w[~fine][0]),
-                "Use zero for rows to leave out.",
-            )
-        if self.labels:
-            return _Seen(n_rows, 1, bool(w.any()), weigh_labels(_checked_labels(y, n_rows, where), w))
-        targets = as_array(y, np.float64).reshape(n_rows, -1)
-        _refuse_infinite(targets, where, ["y"] * targets.shape[1])
-        target_range = np.array([targets.min(axis=0), targets.max(axis=0)])
-        return _Seen(n_rows, targets.shape[1], bool(w.any()), target_range=target_range)
+    n_rows = lengths["X"]
+    if n_rows == 0:
+        return _Seen(0)
+    rows = as_array(X, dtype)
+    _refuse_infinite(rows.data if sp.issparse(rows) else rows, where, None if sp.issparse(rows) else names)
+    w = np.ones(n_rows) if weight is None else np.asarray(weight, np.float64)
+    fine = np.isfinite(w) & (w >= 0)
+    if not fine.all():
+        raise InvalidParameterError(
+            f"sample_weight must be finite numbers, at least zero: {where}",
+            float(w[~fine][0]),
+            "Use zero for rows to leave out.",
+        )
+    if labels:
+        return _Seen(n_rows, 1, TargetScan.of([_checked_labels(y, n_rows, where)], w, True))
+    targets = as_array(y, np.float64).reshape(n_rows, -1)
+    _refuse_infinite(targets, where, ["y"] * targets.shape[1])
+    return _Seen(n_rows, targets.shape[1], TargetScan.of(targets.T, w, False))
 
 
 def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
@@ -260,16 +208,6 @@ def _checked_labels(y: Any, n_rows: int, where: str) -> Array:
     return labels[:, 0]
 
 
-def length_of(part: Any) -> int:
-    """Return the number of rows of a partition."""
-    return int(part.shape[0])
-
-
-def _look_at(value: Any, payload: Given, number: Given) -> _Seen:
-    look: _Look = load_payload(payload)
-    return look.at(plain(value), f"partition {number.value}")
-
-
 def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> None:
     if np.isfinite(rows.sum()):
         return
@@ -279,3 +217,44 @@ def _refuse_infinite(rows: Array, where: str, names: Sequence[Any] | None) -> No
         raise InvalidParameterError(
             f"every value must be a finite number: {where}{column}", float(rows[bad][0]), "Drop or repair those rows."
         )
+
+
+def predict_lazily(answer: Callable[[Any], Array], X: Any, out: Any = None) -> Any:
+    """Return ``answer`` of every partition of ``X`` as one lazy array with the partitions of ``X``."""
+    if out is not None:
+        raise InvalidParameterError(
+            "out must be None for Dask collections, whose answers are lazy",
+            type(out).__name__,
+            "Write them with dask.array.store.",
+        )
+    import cloudpickle
+    import dask.array
+
+    da: Any = dask.array
+    X = whole_rows(X, "X")
+    meta = meta_of(X)
+    dtype = dtype_of(meta)
+    pattern = answer(_one_row(meta, dtype))  # also refuses columns other than those of the fit
+    parts = partitions_of(X)
+    rows = known_rows(X) or (np.nan,) * len(parts)
+    delayed = require_dask().delayed
+    payload = delayed(Given(cloudpickle.dumps((answer, dtype, pattern[:0]))), traverse=False)
+    lazy = [
+        da.from_delayed(delayed(_answer_part)(part, payload), (n_rows, *pattern.shape[1:]), meta=pattern[:0])
+        for part, n_rows in zip(parts, rows, strict=True)
+    ]
+    return da.concatenate(lazy, allow_unknown_chunksizes=True)
+
+
+def _one_row(meta: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a row of zeros with the columns of X."""
+    zeros = np.zeros((1, len(names_of(meta))), dtype)
+    return type(meta)(zeros, columns=meta.columns) if hasattr(meta, "columns") else zeros
+
+
+def _answer_part(part: Any, payload: Given) -> Array:
+    answer, dtype, nothing = load_payload(payload)
+    if part.shape[0] == 0:
+        return nothing
+    with SingleThreadedBLAS():
+        return answer(part if hasattr(part, "columns") else as_array(part, dtype))

@@ -1,70 +1,46 @@
-"""Sums over items that live on a cluster: the executor, and results that stay where they were computed."""
+"""Rows and results that live on a cluster, and the executor that sums them there."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import Any
 
-from rflaf.rows.blocks import Parts, Scratch, parts_of
-from rflaf.rows.executors import Item, Items, SingleThreadedBLAS, State, ThreadExecutor, Total
+import numpy as np
+
+from rflaf.rows.blocks import MOST_ROWS, ArraySource, Block, Parts, Scratch, drawn_rows, parts_of, stack
+from rflaf.rows.executors import Item, Items, SingleThreadedBLAS, ThreadExecutor, Total
+from rflaf.rows.progress import Begin, Quiet
 
 from .graph import Cluster, Given, Handle, each_part, fetch, load_payload, locate, plain
 
 _FAN_IN = 4  # sums added by one task
 
 
-class DaskExecutor:
+class DaskExecutor(ThreadExecutor):
     """Sums items where they live; items of this process are summed by its threads."""
 
-    def __init__(self, cluster: Cluster, here: ThreadExecutor) -> None:
+    def __init__(self, cluster: Cluster, n_workers: int = 1) -> None:
+        super().__init__(n_workers)
         self.cluster = cluster
-        self._here = here
-
-    @property
-    def n_workers(self) -> int:
-        """Threads of this process."""
-        return self._here.n_workers
-
-    def limited(self, n_workers: int) -> DaskExecutor:
-        """Return this executor with at most ``n_workers`` threads in this process."""
-        return DaskExecutor(self.cluster, self._here.limited(n_workers))
-
-    def __enter__(self) -> Self:
-        self._here.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._here.__exit__(kind, error, trace)
 
     def elsewhere(self, items: Items[Any]) -> bool:
         return parts_of(items) is not None
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """Return ``sum_i map_item(items[i], scratch)``, part by part; the parts are added in a fixed tree."""
-        parts = parts_of(items)
-        if parts is None:
-            return self._here.reduce(items, map_item, label)
+        if (parts := parts_of(items)) is None:
+            return super().reduce(items, map_item, label)
         graph, keys = each_part(_sum_part, parts.handles, (parts.open, map_item))
         total: Total = self.cluster.compute(graph, [_add_all(graph, keys)])[0]
         return total
 
-    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-        return self._here.side_by_side(tasks)
-
-    def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
-        """Run consecutive steps in this process."""
-        return self._here.fold(n_steps, state, advance, label)
-
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
         """Return ``[map_item(item) for item in items]``; results of items on the cluster stay there."""
-        parts = parts_of(items)
-        if parts is None:
-            return self._here.map(items, map_item, label)
+        if (parts := parts_of(items)) is None:
+            return super().map(items, map_item, label)
         graph, keys = each_part(_map_part, parts.handles, (parts.open, map_item))
         return KeptItems(self.cluster, self.cluster.persist(graph, keys), parts.sizes)
 
@@ -91,6 +67,77 @@ class KeptItems:
     @property
     def parts(self) -> Parts:
         return Parts(self.handles, self.sizes, _itself)
+
+
+@dataclass(frozen=True)
+class DaskSource:
+    """Rows on a cluster: partitions, each cut into blocks where it lives."""
+
+    cluster: Cluster
+    handles: Sequence[Handle]  # of [X, y, weight] of every partition
+    rows: Sequence[int]  # in every partition
+    n_features: int
+    n_outputs: int
+    dtype: np.dtype[Any]
+    open: Callable[[Any], ArraySource]
+    begin: Begin = Quiet
+    block_rows: int = MOST_ROWS
+    _fetched: dict[int, ArraySource] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def n_samples(self) -> int:
+        return sum(self.rows)
+
+    @property
+    def _sizes(self) -> list[int]:
+        return [-(-n_rows // self.block_rows) for n_rows in self.rows]
+
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    def __getitem__(self, index: int) -> Block:
+        """Fetch the partition of a block to this process, and keep it until another one is needed."""
+        part, within = locate(self._sizes, index)
+        if part not in self._fetched:
+            self._fetched.clear()
+            self._fetched[part] = self.open(fetch(self.cluster, self.handles[part]))
+        return replace(self._fetched[part], block_rows=self.block_rows, first=self._firsts[part])[within]
+
+    @property
+    def _firsts(self) -> list[int]:
+        return [0, *accumulate(self.rows)][:-1]
+
+    @property
+    def parts(self) -> Parts:
+        opened, block_rows = self.open, self.block_rows
+        return Parts(
+            list(zip(self.handles, self._firsts, strict=True)),
+            self._sizes,
+            lambda part: replace(opened(part[0]), block_rows=block_rows, first=part[1]),
+        )
+
+    def with_rows(self, block_rows: int) -> DaskSource:
+        return replace(self, block_rows=block_rows)
+
+    def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
+        """Return the rows that the same generator draws from an array; no other rows travel."""
+        drawn = drawn_rows(self.n_samples, n_rows, rng)
+        ends = np.cumsum(self.rows)
+        first = np.searchsorted(drawn, ends - self.rows)
+        last = np.searchsorted(drawn, ends)
+        some = [part for part in range(len(self.rows)) if first[part] < last[part]]
+        within = [drawn[first[part] : last[part]] - (ends[part] - self.rows[part]) for part in some]
+        graph, keys = each_part(_take_rows, [self.handles[part] for part in some], self.open, within)
+        with self.begin("draw rows", drawn.size, drawn.size) as display:
+            blocks = self.cluster.compute(graph, keys)
+            display.advance(drawn.size)
+        rows = stack(blocks)
+        return ArraySource(rows.X, rows.y, rows.weight, self.block_rows)
+
+
+def _take_rows(value: Any, payload: Given, rows: Given) -> Block:
+    source: ArraySource = load_payload(payload)(plain(value))
+    return source.rows(rows.value)
 
 
 def _sum_part(value: Any, payload: Given) -> Any:

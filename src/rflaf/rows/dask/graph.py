@@ -79,8 +79,7 @@ def each_part(
 ) -> tuple[dict[Any, Any], list[Any]]:
     """Return a graph with one task ``run(value, payload, *others)`` per part, and the keys of the tasks.
 
-    The payload travels once, as one key of the graph, so it survives a worker that dies. It is pickled here, so that
-    every worker gets its own arrays.
+    The payload travels once, as one key of the graph; it is pickled, so that every worker gets its own arrays.
     """
     import cloudpickle
 
@@ -109,14 +108,8 @@ def _keys_of(handle: Any) -> Any:
     """Return the keys of a handle or of nested handles; other values are passed as they are."""
     if isinstance(handle, Handle):
         return handle.keys
-    if _holds_handle(handle):
-        return [_keys_of(part) for part in handle]
-    return Given(handle)
-
-
-def _holds_handle(handle: Any) -> bool:
-    parts = handle if isinstance(handle, tuple) else ()
-    return any(isinstance(part, Handle) or _holds_handle(part) for part in parts)
+    parts = [_keys_of(part) for part in handle] if isinstance(handle, tuple) else []
+    return Given(handle) if all(isinstance(part, Given) for part in parts) else parts
 
 
 @dataclass(frozen=True)

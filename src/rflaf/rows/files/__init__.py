@@ -8,18 +8,6 @@ Parquet and NPY files are read again in every pass, one thread a few blocks ahea
 how many rows every row group has, so block i is found at once and blocks do not depend on how the files are cut. Other
 files are copied as numbers into a temporary Parquet file, which is removed after the fit.
 
-| module | contents |
-| --- | --- |
-| `table` | which files, columns and rows are asked for |
-| `chunks` | files of every kind, read in order |
-| `first_scan` | the pass that checks every value |
-| `converted` | files copied as numbers |
-| `parquet_rows`, `row_groups` | Parquet files, read from any row on |
-| `numpy_rows` | NPY files, read from any row on |
-| `values` | columns as arrays, and errors about them |
-| `source` | blocks, read ahead by one thread |
-| `outputs` | files written whole or not at all |
-
 May import `rflaf.errors`, `rflaf.rows.tables` and the modules of `rflaf.rows` about blocks and progress.
 """
 
@@ -29,26 +17,17 @@ from dataclasses import replace
 from typing import Any
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin, Quiet
 from rflaf.rows.tables import TableEncoding
 
 from .converted import open_converted, scan_table
 from .numpy_rows import open_numpy
 from .parquet_rows import open_parquet
-from .source import FileSource, OpenTable, Reader
+from .source import Reader
 from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
 
-__all__ = [
-    "FileSource",
-    "OpenTable",
-    "RowChoice",
-    "ScannedTable",
-    "Table",
-    "find_files",
-    "is_files",
-    "open_table",
-    "scan_table",
-]
+__all__ = ["RowChoice", "ScannedTable", "Table", "find_files", "is_files", "open_table", "scan_table"]
 
 
 def open_table(
@@ -59,25 +38,27 @@ def open_table(
     encoding: TableEncoding | None = None,
     begin: Begin = Quiet,
     memory: int | None = None,
-) -> OpenTable:
+) -> OpenRows:
     """Open files to learn from, with the target column(s) ``y`` and the column ``sample_weight``; or to predict.
 
-    To predict, ``encoding`` is that of the fit. Everything wrong with the files is found here. ``begin`` shows the
-    passes, which take at most ``memory`` bytes.
+    To predict, ``encoding`` is that of the fit. ``begin`` shows the passes, which take at most ``memory`` bytes.
     """
     scanned = X if isinstance(X, ScannedTable) else None
     table = scanned.table if scanned else X if isinstance(X, Table) else Table(X)
     files = find_files(table.paths)
     kind, reader = kind_of(files[0]), Reader(begin, memory)
     try:
-        if kind == "NumPy" and encoding is None and not _names_a_column(y):
+        of_column = isinstance(y, str) and not y.endswith(".npy")
+        if kind == "NumPy" and encoding is None and not of_column:
             if len(files) > 1 or table != Table(table.paths):
-                raise InvalidParameterError(
-                    "inputs must be one .npy file, all of it", files, "Use Parquet for many files."
-                )
+                rule = "inputs must be one .npy file, all of it"
+                raise InvalidParameterError(rule, files, "Use Parquet for many files.")
             return open_numpy(files[0], y, sample_weight, labels, reader)
-        summary = None if scanned is None else scanned.summary
-        request = Request(files, table, _names(y), _name(sample_weight), labels, encoding, summary)
+        names, summary = _names(y), None if scanned is None else scanned.summary
+        if not (sample_weight is None or isinstance(sample_weight, str)):
+            rule = "sample_weight of rows in files must be the name of a column"
+            raise InvalidParameterError(rule, type(sample_weight).__name__, "Add one.")
+        request = Request(files, table, names, sample_weight, labels, encoding, summary)
         direct = kind == "Parquet" and table.rows is None
         opened = open_parquet(request, reader) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))
@@ -86,22 +67,10 @@ def open_table(
         raise
 
 
-def _names_a_column(y: Any) -> bool:
-    return isinstance(y, str) and not y.endswith(".npy")
-
-
 def _names(y: Any) -> list[str]:
     names = [] if y is None else [y] if isinstance(y, str) else y
     if isinstance(names, list | tuple) and all(isinstance(name, str) for name in names) and (names or y is None):
         return list(names)
     raise InvalidParameterError(
         "y of rows in files must be the name of the target column, or a list of names", type(y).__name__, "Name it."
-    )
-
-
-def _name(sample_weight: Any) -> str | None:
-    if sample_weight is None or isinstance(sample_weight, str):
-        return sample_weight
-    raise InvalidParameterError(
-        "sample_weight of rows in files must be the name of a column", type(sample_weight).__name__, "Add one."
     )

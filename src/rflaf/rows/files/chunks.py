@@ -55,11 +55,7 @@ def find_layout(path: str | Path, has_header: bool | None = None) -> Layout:
         raise InvalidParameterError(f"{path.name} must have rows", "an empty file", "Name another file.")
     if has_header is None:
         has_header = not any(is_number(cell) for cell in cells)
-    names = (
-        tuple(cell or str(number) for number, cell in enumerate(cells))
-        if has_header
-        else tuple(map(str, range(len(cells))))
-    )
+    names = tuple((has_header and cell) or str(number) for number, cell in enumerate(cells))
     refuse_repeated(names)
     return Layout(delimiter, names, at + has_header)
 
@@ -104,7 +100,7 @@ def read_chunks(path: str | Path, has_header: bool | None = None, block_bytes: i
     if not path.is_file():
         raise InvalidParameterError("the data must be a file", str(path), "Check the path.")
     if kind == "CSV":
-        return _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES)
+        return _readable(path, _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES))
     read = {"Parquet": _parquet_chunks, "Arrow": _arrow_chunks, "NPZ": _npz_chunks, "NumPy": _npy_chunks}[kind]
     return _readable(path, read(path, block_bytes))
 
@@ -132,22 +128,14 @@ def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.csv as arrow_csv
 
-    def chunks() -> Iterator[Any]:
-        reader = arrow_csv.open_csv(
-            path,
-            read_options=arrow_csv.ReadOptions(
-                column_names=list(layout.names), skip_rows=layout.skip_rows, block_size=block_bytes
-            ),
-            parse_options=arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(layout.names, pa.string()), strings_can_be_null=False
-            ),
-        )
-        yield reader.schema.empty_table()
-        for batch in reader:
-            yield pa.Table.from_batches([batch])
-
-    return _readable(path, chunks())
+    read = arrow_csv.ReadOptions(column_names=list(layout.names), skip_rows=layout.skip_rows, block_size=block_bytes)
+    parse = arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+    as_text = dict.fromkeys(layout.names, pa.string())
+    convert = arrow_csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
+    reader = arrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
+    yield reader.schema.empty_table()
+    for batch in reader:
+        yield pa.Table.from_batches([batch])
 
 
 def _parquet_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
@@ -180,10 +168,7 @@ def _arrow_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
 
 
 def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
-    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X.
-
-    The arrays are read side by side, some rows at a time.
-    """
+    """Arrays of one dimension are columns, of two dimensions several, called X0, X1, ... for an array X."""
     with zipfile.ZipFile(path) as archive, ExitStack() as opened:
         arrays = {name: _StoredArray(opened.enter_context(archive.open(name)), name) for name in archive.namelist()}
         lengths = {name.removesuffix(".npy"): array.shape[0] for name, array in arrays.items()}
@@ -197,7 +182,7 @@ def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
             columns: dict[str, Array] = {}
             for name, array in arrays.items():
                 columns |= _columns_of(name.removesuffix(".npy"), array.read(n_rows))
-            yield _typed_table(columns)
+            yield require_arrow().table(columns)
 
 
 def _npy_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
@@ -209,12 +194,7 @@ def _npy_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
     at_once = _rows_of(block_bytes, rows.shape[1])
     for start in (-at_once, *range(0, rows.shape[0], at_once)):
         some = np.array(rows[max(start, 0) : start + at_once])
-        yield _typed_table({str(at): np.ascontiguousarray(some[:, at]) for at in range(rows.shape[1])})
-
-
-def _typed_table(columns: dict[str, Array]) -> Any:
-    pa = require_arrow()
-    return pa.table({name: pa.array(column) for name, column in columns.items()})
+        yield require_arrow().table({str(at): np.ascontiguousarray(some[:, at]) for at in range(rows.shape[1])})
 
 
 class _StoredArray:
@@ -248,8 +228,6 @@ class _StoredArray:
 
 
 def _columns_of(name: str, array: Array) -> dict[str, Array]:
-    if array.ndim == 1:
-        return {name: array}
-    if array.shape[1] == 1:
-        return {name: array[:, 0]}
+    if array.ndim == 1 or array.shape[1] == 1:
+        return {name: array.reshape(-1)}
     return {f"{name}{at}": np.ascontiguousarray(array[:, at]) for at in range(array.shape[1])}

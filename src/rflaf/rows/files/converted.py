@@ -17,16 +17,23 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, PassDisplay, Quiet
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, TargetEncoding, require_arrow, summarise
 
 from .chunks import chosen, column_names, read_masked, read_rows
-from .first_scan import TargetScan, encoding_of, refuse_less, rows_together
-from .parquet_rows import ParquetRows
-from .row_groups import RowGroup, index_files
-from .source import FileSource, OpenTable, Reader
-from .table import Request, ScannedTable, Table, distinct, find_files
-from .values import in_column, write_inputs
+from .first_scan import (
+    encoding_of,
+    in_column,
+    refuse_less,
+    refuse_weightless,
+    rows_together,
+    scan_targets,
+    write_inputs,
+)
+from .parquet_rows import ParquetRows, RowGroup, index_files
+from .source import FileSource, Reader
+from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 
 _LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
 _BLOCKS_AHEAD = 44  # that Arrow holds, on their way and parsed
@@ -36,18 +43,16 @@ _WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
 
 def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | None = None) -> ScannedTable:
     """Summarise all columns of a table in one pass: the target over all rows, the others over the chosen rows."""
-    files = find_files(table.paths)
-    block_bytes = _block_bytes(table, memory)
-    return ScannedTable(table, _summarise_files(files[0], table, block_bytes, begin, whole=target))
+    first, block_bytes = find_files(table.paths)[0], _block_bytes(table, memory)
+    return ScannedTable(table, _summarise_files(first, table, block_bytes, begin, whole=target))
 
 
-def open_converted(request: Request, reader: Reader) -> OpenTable:
+def open_converted(request: Request, reader: Reader) -> OpenRows:
     """Open files that are copied as numbers to a temporary file."""
     table, encoding, summary = request.table, request.encoding, request.summary
     block_bytes = _block_bytes(table, reader.memory)
     if summary is None and (encoding is None or request.targets):
-        names = column_names(table)
-        needed = distinct(*request.inputs(names), *request.beside)
+        needed = distinct(*request.inputs(column_names(table)), *request.beside)
         summary = _summarise_files(request.files[0], table, block_bytes, reader.begin, needed)
     if encoding is None:
         assert summary is not None
@@ -63,15 +68,14 @@ def open_converted(request: Request, reader: Reader) -> OpenTable:
             if _convert((chunk for _, chunk in pairs), RowGroup(path, file, 0, 0, 0), columns, seen, request, display):
                 shown[path] = file
     _refuse_no_rows(request.files[0], table, bool(shown))
-    seen.refuse_weightless(request)
+    refuse_weightless(seen, request)
     groups, _ = index_files(list(shown), shown)
-    plain = [_input_name(j) for j in range(len(encoding.feature_names))]
+    plain = [f"input {j}" for j in range(len(encoding.feature_names))]
     as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
-    storage = ParquetRows(
-        groups, as_written, tuple(request.targets), request.weight, np.dtype(np.float64), request.labels
-    )
+    names, dtype = tuple(request.targets), np.dtype(np.float64)
+    storage = ParquetRows(groups, as_written, names, request.weight, dtype, request.labels)
     target = targets[0] if len(targets) == 1 else None
-    return OpenTable(FileSource(storage, reader), encoding, seen.label_weights, seen.target_range, target)
+    return OpenRows(FileSource(storage, reader), encoding.feature_names, seen, False, encoding, target, reader.close)
 
 
 def _block_bytes(table: Table, memory: int | None) -> int | None:
@@ -93,27 +97,18 @@ def _summarise_files(
     whole: str | None = None,
 ) -> TableSummary:
     """Return the summary of the needed columns in all files, of all columns by default."""
-    total = None
+    total = TableSummary({})
     with begin("look at every value", None, None) as display:
         for file, triples in groupby(read_masked(table, block_bytes), key=lambda triple: triple[0]):
-            found = _summarise_file(file, triples, table, whole, display)
+            found = TableSummary({})
+            for _, chunk, mask in triples:
+                part = _summarise_chunk(chunk, mask, table, whole)
+                found = found + part if found.columns else part
+                display.advance(chunk.num_rows)
+            _refuse_no_rows(file, table, found.n_rows > 0)
             needed = list(found.columns) if needed is None else needed
-            found = _checked(file, found, first, total or found, needed)
-            total = found if total is None else total + found
-    assert total is not None  # there is a file
-    return total
-
-
-def _summarise_file(
-    file: str, triples: Iterator[tuple[str, Any, Any]], table: Table, whole: str | None, display: PassDisplay
-) -> TableSummary:
-    total = None
-    for _, chunk, mask in triples:
-        part = _summarise_chunk(chunk, mask, table, whole)
-        total = part if total is None else total + part
-        display.advance(chunk.num_rows)
-    assert total is not None  # the first chunk has the columns
-    _refuse_no_rows(file, table, total.n_rows > 0)
+            found = _checked(file, found, first, total if total.columns else found, needed)
+            total = total + found if total.columns else found
     return total
 
 
@@ -127,29 +122,20 @@ def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None) -> 
 
 
 def _refuse_no_rows(file: str, table: Table, some: bool) -> None:
-    if some:
-        return
-    if table.rows is not None:
-        raise InvalidParameterError(
-            "the rows must be enough to hold some out", f"none left of {file}", "Use another share."
-        )
-    raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
+    if not some and table.rows is not None:
+        rule = "the rows must be enough to hold some out"
+        raise InvalidParameterError(rule, f"none left of {file}", "Use another share.")
+    if not some:
+        raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
 
 
 def _checked(file: str, summary: TableSummary, first: str, expected: TableSummary, needed: list[str]) -> TableSummary:
     """Return the needed columns, which a file must have, of the kinds they have in the first file."""
     for name in needed:
-        if name not in summary.columns:
-            raise InvalidParameterError(
-                f"every file must have a column {name!r}, once", f"{file} with {list(summary.columns)}", "Add it."
-            )
+        refuse_absent(name, file, list(summary.columns))
         here, there = summary.columns[name].kind, expected.columns[name].kind
-        if here != there and "empty" not in (here, there):
-            raise InvalidParameterError(
-                f"column {name!r} must be of one type in all files: {there} in {first}",
-                f"{here} in {file}, row group 0, column {name!r}",
-                "Write the files with one schema.",
-            )
+        if "empty" not in (here, there):
+            refuse_other_type(name, (file, here), (first, there))
     return TableSummary({name: summary.columns[name] for name in needed})
 
 
@@ -159,17 +145,10 @@ def _target_of(request: Request, name: str, summary: TableSummary | None) -> Tar
     assert summary is not None  # targets are always summarised
     column = summary.columns[name]
     if column.kind == "number" and not column.n_truths and not column.numbers.whole:
-        raise InvalidParameterError(
-            "labels must be texts, whole numbers or truth values",
-            f"fractions in {request.files[0]}, column {name!r}",
-            "Regress them.",
-        )
+        rule = "labels must be texts, whole numbers or truth values"
+        raise InvalidParameterError(rule, f"fractions in {request.files[0]}, column {name!r}", "Regress them.")
     values = "truth" if column.n_truths else "whole" if column.kind == "number" else "text"
     return TargetEncoding(name, "classification", values)
-
-
-def _input_name(number: int) -> str:
-    return f"input {number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +173,7 @@ class _Columns:
         for column in (*self.targets, *weights):
             with in_column(column.name, group):
                 beside[column.name] = column.read(rows, self.encoding.missing)
-        return {_input_name(j): X[:, j] for j in range(X.shape[1])}, beside
+        return {f"input {j}": X[:, j] for j in range(X.shape[1])}, beside
 
 
 def _convert(
@@ -207,11 +186,12 @@ def _convert(
     at_once, writer = rows_together(columns.row_bytes, 0, None), None
     with ExitStack() as exits:
         for chunk in chunks:
-            _refuse_absent(chunk, columns.encoding, group.file)
+            for name in columns.encoding.column_names:
+                refuse_absent(name, group.file, chunk.column_names)
             for start in range(0, chunk.num_rows, at_once):
                 rows = chunk.slice(start, at_once)
                 inputs, beside = columns.of(rows, group)
-                seen.add(beside, request, group)
+                seen += scan_targets(beside, request, group)
                 written = pa.table(inputs | beside)
                 if writer is None:
                     writer = exits.enter_context(pq.ParquetWriter(group.path, written.schema))
@@ -219,11 +199,3 @@ def _convert(
                 display.advance(rows.num_rows)
                 group = replace(group, number=group.number + 1)
     return group.number
-
-
-def _refuse_absent(chunk: Any, encoding: TableEncoding, file: str) -> None:
-    for name in encoding.column_names:
-        if name not in chunk.column_names:
-            raise InvalidParameterError(
-                f"every file must have a column {name!r}, once", f"{file} with {chunk.column_names}", "Add it."
-            )

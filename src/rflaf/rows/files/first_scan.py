@@ -1,33 +1,26 @@
-"""The first pass over rows, before anything is fitted: every value is checked, and columns are summarised.
+"""Checks of the first pass over rows in files, and columns of a batch as arrays.
 
-From the summary follows the encoding (`rflaf.rows.tables`), whatever the kind of file. Blocks that are summed are
-planned in `rflaf.training.memory`, when the table is known; the pass that makes it known takes
-
-    fixed + rows * row_bytes        bytes,    rows checked together
-
-and a memory that does not hold a few rows is refused before anything is read.
+Errors name the file, row group and column of a bad value. The pass takes fixed + rows * row_bytes bytes, for rows
+checked together; a memory that does not hold a few rows is refused before anything is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
-from rflaf.rows.blocks import LEAST_ROWS, add_weights, weigh_labels
-from rflaf.rows.tables import TableEncoding, TableSummary, clean, make_encoding, summarise
+from rflaf.rows.blocks import LEAST_ROWS
+from rflaf.rows.opened import TargetScan
+from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow
 
-from .row_groups import RowGroup, batches, page_bytes
-from .source import Reader
-from .table import Request, distinct
-from .values import check_finite, check_weights, in_column, is_numeric, labels_of, numbers_of, wrong
+from .table import Request
 
 _ENOUGH_BYTES = 2**22  # to check together
 _MARGIN = 2**19  # small things
-_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is checked, decoded and as it is
 
 
 def rows_together(row_bytes: int, fixed: int, memory: int | None) -> int:
@@ -56,62 +49,24 @@ def refuse_less(memory: int, needed: int) -> None:
         )
 
 
-@dataclass
-class TargetScan:
-    """Weights, labels and targets of the rows seen so far."""
-
-    weight: float = 0.0
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def add(self, columns: Mapping[str, Array], request: Request, where: object) -> None:
-        """Take in the targets and weights of some rows, by name."""
-        n_rows = next((values.shape[0] for values in columns.values()), 0)
-        weight = np.ones(n_rows)
-        if request.weight is not None:
-            weight = columns[request.weight].astype(np.float64)
-            check_weights(weight, request.weight, where)
-        self.weight += float(weight.sum())
-        for name in request.targets if n_rows else ():
-            values = columns[name]
-            if request.labels:
-                add_weights(self.label_weights, weigh_labels(values, weight))
-            else:
-                check_finite(values, name, where)
-                low, high = self.ranges.get(name, (np.inf, -np.inf))
-                self.ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
-
-    @property
-    def target_range(self) -> Array:
-        """The lowest and highest targets (2, n_outputs), empty for labels."""
-        return np.array([*self.ranges.values()]).reshape(-1, 2).T
-
-    def refuse_weightless(self, request: Request) -> None:
-        """Refuse weights that are all zero."""
-        if request.weight is not None and not self.weight > 0:
-            raise InvalidParameterError(
-                "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
-            )
+def scan_targets(columns: Mapping[str, Array], request: Request, where: object) -> TargetScan:
+    """Check the targets and weights of some rows, by name, and return their scan."""
+    weight = None
+    if request.weight is not None:
+        weight = columns[request.weight].astype(np.float64)
+        check_weights(weight, request.weight, where)
+    targets = [columns[name] for name in request.targets]
+    for name, values in zip(request.targets, () if request.labels else targets, strict=False):
+        check_finite(values, name, where)
+    return TargetScan.of(targets, weight, request.labels)
 
 
-def scan(
-    groups: tuple[RowGroup, ...], schema: Any, request: Request, reader: Reader
-) -> tuple[TableEncoding, TargetScan]:
-    """Check every value of Parquet files once, and learn how to encode the inputs unless that is known."""
-    inputs, targets, summary = request.inputs(schema.names), TargetScan(), TableSummary({})
-    columns = distinct(*inputs, *request.beside)
-    at_once = rows_together(_row_bytes(schema, columns), page_bytes(groups, len(columns)), reader.memory)
-    n_rows, learn = sum(group.n_rows for group in groups), request.encoding is None and request.summary is None
-    with reader.begin("look at every value", n_rows, n_rows) as display:
-        for group, batch in batches(groups, columns, at_once):
-            _check_inputs(batch, inputs, group)
-            if learn:
-                part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
-                summary = summary + part if summary.columns else part
-            targets.add(_beside(batch, request, group), request, group)
-            display.advance(batch.num_rows)
-    targets.refuse_weightless(request)
-    return request.encoding or encoding_of(request, request.summary or summary, inputs), targets
+def refuse_weightless(seen: TargetScan, request: Request) -> None:
+    """Refuse weights that are all zero."""
+    if request.weight is not None and not seen.weight > 0:
+        raise InvalidParameterError(
+            "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."
+        )
 
 
 def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> TableEncoding:
@@ -121,35 +76,89 @@ def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> T
     return make_encoding(chosen, (), [name for name in table.categories if name in inputs], table.missing)
 
 
-def _row_bytes(schema: Any, columns: list[str]) -> int:
-    n_numbers = sum(is_numeric(schema.field(name).type) for name in columns)
-    return 64 + _NUMBER_BYTES * n_numbers + _TEXT_BYTES * (len(columns) - n_numbers)
-
-
-def _check_inputs(batch: Any, inputs: list[str], group: RowGroup) -> None:
-    for name in inputs:
-        if is_numeric(batch.schema.field(name).type):
-            check_finite(numbers_of(batch.column(name)), name, group, missing=True)
+def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object) -> None:
+    """Write the encoded columns of a batch to ``out``; numbers are taken as they are."""
+    start = 0
+    for column in encoding.columns:
+        stop = start + len(column.feature_names)
+        values = batch.column(column.name)
+        if isinstance(column, NumberColumn) and is_numeric(values.type):
+            numbers = numbers_of(values)
+            if column.indicator:
+                out[:, start + 1] = gaps = np.isnan(numbers)
+                numbers = np.where(gaps, column.fill, numbers)
+            out[:, start] = numbers
+            if not column.indicator:
+                check_finite(out[:, start], column.name, where)
         else:
-            with in_column(name, group):
-                clean(name, batch.column(name))
+            with in_column(column.name, where):
+                column.write(clean(column.name, values, encoding.missing), out[:, start:stop])
+        start = stop
 
 
-def _beside(batch: Any, request: Request, group: RowGroup) -> dict[str, Array]:
-    """Return targets and weights of a batch, by name."""
-    of_target = labels_of if request.labels else _target
-    columns = {name: of_target(batch, name, group) for name in request.targets}
-    if request.weight is not None:
-        columns[request.weight] = numbers_of(batch.column(request.weight))
-    return columns
+@contextmanager
+def in_column(name: str, where: object) -> Iterator[None]:
+    """Add file and column to errors raised inside."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        if str(where) in str(error.value):
+            raise
+        raise wrong(error.rule, f"{error.value}", where, name, error.remedy) from error
 
 
-def _target(batch: Any, name: str, group: RowGroup) -> Array:
-    """Return a column of numbers, all of them known."""
-    column = batch.column(name)
-    if not is_numeric(column.type):
-        raise wrong("targets must be numbers", f"{column.type}", group, name, "Use RFLAFClassifier for labels.")
-    values = numbers_of(column)
-    if np.isnan(values).any():
-        raise wrong("targets must be known in every row", "a missing value", group, name, "Drop those rows.")
+def labels_of(batch: Any, name: str, where: object) -> Array:
+    """Return a column of labels."""
+    column = _plain(batch.column(name))
+    if column.null_count:
+        raise wrong("targets must be known in every row", "a missing value", where, name, "Drop those rows.")
+    values: Array = column.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "f" and not np.array_equal(values, np.floor(values)):
+        raise wrong("labels must be texts, whole numbers or truth values", "fractions", where, name, "Regress them.")
     return values
+
+
+def numbers_of(column: Any) -> Array:
+    """Return a numeric column, with NaN for missing values."""
+    types = require_arrow().types
+    column = _plain(column)
+    if not (types.is_integer(column.type) or types.is_floating(column.type)):
+        column = column.cast("float64")
+    numbers: Array = column.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _plain(column: Any) -> Any:
+    return column.dictionary_decode() if require_arrow().types.is_dictionary(column.type) else column
+
+
+def is_numeric(kind: Any) -> bool:
+    """Return whether columns of an Arrow type are numbers."""
+    types = require_arrow().types
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def check_finite(values: Array, name: object, where: object, missing: bool = False) -> None:
+    """Refuse infinite values, and missing ones unless ``missing``."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        total = values.sum(dtype=np.float64)
+    if np.isfinite(total):
+        return
+    bad = np.isinf(values) if missing else ~np.isfinite(values)
+    if bad.any():
+        what = "a missing value" if np.isnan(values[bad][0]) else "an infinite value"
+        raise wrong("every value must be a finite number", what, where, name, "Drop or repair those rows.")
+
+
+def check_weights(weight: Array, name: str, where: object) -> None:
+    """Refuse weights that are negative or not finite."""
+    fine = np.isfinite(weight) & (weight >= 0)
+    if not fine.all():
+        raise wrong("weights must be numbers, at least zero", f"{weight[~fine][0]}", where, name, "Repair those rows.")
+
+
+def wrong(rule: str, what: str, where: object, column: object, remedy: str) -> InvalidParameterError:
+    """Return the error about a value of a column."""
+    return InvalidParameterError(rule, f"{what} in {where}, column {column!r}", remedy)

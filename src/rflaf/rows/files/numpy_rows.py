@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.blocks import Block, add_weights, weigh_labels
+from rflaf.rows.blocks import Block
+from rflaf.rows.opened import OpenRows, TargetScan
 
-from .first_scan import rows_together
-from .source import FileSource, OpenTable, Reader, fingerprint_of
-from .values import check_finite, check_weights
+from .first_scan import check_finite, check_weights, rows_together
+from .source import FileSource, Reader, fingerprint_of
 
 _LOOKED_BYTES = 64  # of a target or weight while it is looked at
 
@@ -122,7 +122,7 @@ class NumpyRows:
         return Block(X, y, weight)
 
 
-def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Reader) -> OpenTable:
+def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Reader) -> OpenRows:
     """Open a .npy file of inputs, with targets and weights as .npy files or arrays."""
     file = NumpyFile.open(path)
     if len(file.shape) != 2 or file.dtype.kind not in "fiub":
@@ -134,39 +134,30 @@ def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Read
     weight = None if sample_weight is None else _array_of(sample_weight)
     for what, array in (("y", targets), ("sample_weight", weight)):
         if array is not None and array.shape[0] != n_rows:
-            raise InvalidParameterError(
-                f"{what} must have as many rows as X, {n_rows}", array.shape[0], "Check the files."
-            )
+            rule = f"{what} must have as many rows as X, {n_rows}"
+            raise InvalidParameterError(rule, array.shape[0], "Check the files.")
     storage = NumpyRows(file, targets, weight, labels)
     source = FileSource(storage, reader)
     if y is None:
-        return OpenTable(source, None)
-    label_weights, target_range = _look(storage, reader)
-    return OpenTable(source, None, label_weights, target_range, single_output=len(targets.shape) == 1)
+        return OpenRows(source, close=reader.close)
+    return OpenRows(source, None, _look(storage, reader), len(targets.shape) == 1, close=reader.close)
 
 
-def _look(rows: NumpyRows, reader: Reader) -> tuple[dict[Any, float], Array]:
-    """Return the weight of every label, or the lowest and highest targets (2, n_outputs); refuse bad values."""
-    n_rows, total = rows.n_samples, 0.0
-    label_weights: dict[Any, float] = {}
-    target_range = np.tile([[np.inf], [-np.inf]], 0 if rows.labels else rows.n_outputs)
+def _look(rows: NumpyRows, reader: Reader) -> TargetScan:
+    """Return the scan of all targets; refuse bad values."""
+    n_rows, seen = rows.n_samples, TargetScan()
     with reader.begin("look at targets", n_rows, n_rows) as display:
         for some in _pieces(n_rows, rows.n_outputs, reader.memory):
-            y = np.asarray(rows.y[some]).reshape(some.stop - some.start, -1)
-            weight = np.ones(y.shape[0]) if rows.weight is None else np.asarray(rows.weight[some])
+            columns = np.asarray(rows.y[some]).reshape(some.stop - some.start, -1).T
+            weight = np.ones(some.stop - some.start) if rows.weight is None else np.asarray(rows.weight[some])
             check_weights(weight, "sample_weight", rows.file.path)
-            total += float(weight.sum())
-            if rows.labels:
-                add_weights(label_weights, weigh_labels(y[:, 0], weight))
-            else:
-                for column in range(y.shape[1]):
-                    check_finite(y[:, column], column, "y")
-                target_range[0] = np.minimum(target_range[0], y.min(axis=0))
-                target_range[1] = np.maximum(target_range[1], y.max(axis=0))
-            display.advance(y.shape[0])
-    if not total > 0:
+            for number, column in enumerate(() if rows.labels else columns):
+                check_finite(column, number, "y")
+            seen += TargetScan.of(list(columns[:1] if rows.labels else columns), weight, rows.labels)
+            display.advance(weight.size)
+    if not seen.weight > 0:
         raise InvalidParameterError("some weights must be above zero", "zeros only", "Drop sample_weight.")
-    return label_weights, target_range
+    return seen
 
 
 def _pieces(n_rows: int, n_outputs: int, memory: int | None) -> Iterator[slice]:

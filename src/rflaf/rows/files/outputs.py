@@ -21,9 +21,8 @@ def check_output(path: Path) -> None:
     """Refuse a path that cannot be written to, before any work is done for it."""
     folder = path.resolve().parent
     if not folder.is_dir() or path.is_dir():
-        raise InvalidParameterError(
-            "the output must be a file in a folder that exists", str(path), "Choose another path."
-        )
+        rule = "the output must be a file in a folder that exists"
+        raise InvalidParameterError(rule, str(path), "Choose another path.")
     try:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:

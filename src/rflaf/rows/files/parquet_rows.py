@@ -1,36 +1,185 @@
-"""Rows of Parquet files, encoded while they are read."""
+"""Rows of Parquet files, checked in one pass and encoded while they are read.
+
+Footers say how many rows every row group has, so a row is found at once, however the files are cut.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import ArraySource, Block, Parts
-from rflaf.rows.tables import TableEncoding, TargetEncoding, require_arrow
+from rflaf.rows.opened import OpenRows, TargetScan
+from rflaf.rows.tables import TableEncoding, TableSummary, TargetEncoding, clean, require_arrow, summarise
 
-from .first_scan import scan
-from .row_groups import Cursor, RowGroup, index_files, page_bytes, picked
-from .source import FileSource, OpenTable, Reader, fingerprint_of
-from .table import Request, distinct
-from .values import is_numeric, labels_of, numbers_of, write_inputs
+from . import first_scan
+from .source import FileSource, Reader, fingerprint_of
+from .table import Request, distinct, refuse_absent, refuse_other_type
 
+_PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
+_PAGES = 2**16  # bytes of a column chunk that are buffered
+_NUMBER_BYTES, _TEXT_BYTES = 20, 160  # of a value while it is checked, decoded and as it is
 _PART_ROWS = 2**16  # that a worker of a cluster reads at once, or a row group if that has more
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Consecutive rows of one file. ``path`` is read; ``file`` is named where something is wrong."""
+
+    path: str
+    file: str
+    number: int
+    first: int
+    n_rows: int
+    column_bytes: int = 0  # size of the largest column
+
+    def __str__(self) -> str:
+        return f"{self.file}, row group {self.number}"
+
+
+def index_files(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup, ...], list[Any]]:
+    """Return the row groups of Parquet files and their schemas; ``names`` are the names to show where they differ."""
+    groups: list[RowGroup] = []
+    schemas = []
+    first = 0
+    for path in files:
+        file = names.get(path, path)
+        with _open_parquet(path, file) as opened:
+            footer = opened.metadata
+            if footer.num_rows == 0:
+                raise InvalidParameterError("every file must have rows", f"{file}, which has none", "Leave it out.")
+            schemas.append(opened.schema_arrow)
+            for number in range(footer.num_row_groups):
+                about = footer.row_group(number)
+                largest = max(about.column(j).total_uncompressed_size for j in range(about.num_columns))
+                if about.num_rows:
+                    groups.append(RowGroup(path, file, number, first, about.num_rows, largest))
+                    first += about.num_rows
+    return tuple(groups), schemas
+
+
+class Cursor:
+    """Reads row groups from any row on; consecutive reads continue without seeking."""
+
+    def __init__(self, groups: tuple[RowGroup, ...], columns: list[str]) -> None:
+        self._groups, self._columns = groups, columns
+        self._firsts = [group.first for group in groups]
+        self._at = -1
+        self._batches: Iterator[tuple[RowGroup, Any]] = iter(())
+        self._left: tuple[RowGroup, Any] | None = None
+
+    def read(self, start: int, stop: int, at_once: int) -> Iterator[tuple[RowGroup, Any]]:
+        """Arrow batches of rows start to stop, with the row group each is from."""
+        if start != self._at:
+            self._batches, self._left = self._from(start, at_once), None
+        self._at = -1  # until all is well
+        missing = stop - start
+        while missing:
+            group, batch = self._left or next(self._batches)
+            taken = min(missing, batch.num_rows)
+            self._left = (group, batch.slice(taken)) if taken < batch.num_rows else None
+            missing -= taken
+            yield group, batch.slice(0, taken)
+        self._at = stop
+
+    def _from(self, start: int, at_once: int) -> Iterator[tuple[RowGroup, Any]]:
+        first = bisect_right(self._firsts, start) - 1
+        skip = start - self._firsts[first]
+        for group, batch in batches(self._groups[first:], self._columns, at_once):
+            unread = min(skip, batch.num_rows)
+            skip -= unread
+            if unread < batch.num_rows:
+                yield group, batch.slice(unread)
+
+
+def batches(groups: Sequence[RowGroup], columns: list[str], at_once: int) -> Iterator[tuple[RowGroup, Any]]:
+    """All rows of row groups, at most ``at_once`` together, with the row group they are from."""
+    for path, inside in groupby(groups, key=lambda group: group.path):
+        yield from _batches_of_file(path, list(inside), columns, at_once)
+
+
+def _batches_of_file(
+    path: str, groups: list[RowGroup], columns: list[str], at_once: int
+) -> Iterator[tuple[RowGroup, Any]]:
+    pa = require_arrow()
+    at, left = 0, groups[0].n_rows
+    with _open_parquet(path, groups[0].file) as file:
+        batches = file.iter_batches(at_once, row_groups=[group.number for group in groups], columns=columns)
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(groups[at:], columns, error) from error
+            if batch is None:
+                return
+            while batch.num_rows:
+                if left == 0:
+                    at += 1
+                    left = groups[at].n_rows
+                part = batch.slice(0, left)
+                left -= part.num_rows
+                batch = batch.slice(part.num_rows)
+                yield groups[at], part
+
+
+def page_bytes(groups: tuple[RowGroup, ...], n_columns: int) -> int:
+    """Return the bytes that reading takes beside the rows read: pages of every column."""
+    return n_columns * min(_PAGE_BYTES, 2 * max(group.column_bytes for group in groups))
+
+
+def picked(
+    groups: tuple[RowGroup, ...], rows: Array, columns: list[str], at_once: int
+) -> Iterator[tuple[RowGroup, Any]]:
+    """The rows with these numbers, batch by batch; row groups without any are not read."""
+    pa = require_arrow()
+    ends = np.array([group.first + group.n_rows for group in groups])
+    wanted = [groups[i] for i in np.unique(np.searchsorted(ends, rows, side="right"))]
+    before, start = None, 0
+    for group, batch in batches(wanted, columns, at_once):
+        start = group.first if group is not before else start
+        begin, end = np.searchsorted(rows, (start, start + batch.num_rows))
+        if begin < end:
+            yield group, batch.take(pa.array(rows[begin:end] - start))
+        before, start = group, start + batch.num_rows
+
+
+def _unreadable(groups: list[RowGroup], columns: list[str], error: Exception) -> InvalidParameterError:
+    """Return the error of the reader with file, row group and column."""
+    pa = require_arrow()
+    where = str(groups[0])
+    for group, column in product(groups, columns):
+        try:
+            with _open_parquet(group.path, group.file) as file:
+                file.read_row_group(group.number, columns=[column])
+        except (pa.ArrowException, OSError, InvalidParameterError):
+            where = f"{group}, column {column!r}"
+            break
+    return InvalidParameterError(
+        "every row group must be readable", f"{where}: {error}", "Write the file again, or leave it out."
+    )
+
+
+def _open_parquet(path: str, file: str) -> Any:
+    pa = require_arrow()
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(path, buffer_size=_PAGES, pre_buffer=False)
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidParameterError(
+            "every file must be a whole Parquet file", f"{file}: {error}", "Write the file again, or leave it out."
+        ) from error
 
 
 @dataclass(frozen=True)
 class ParquetRows:
-    """Rows of Parquet files.
-
-    Attributes
-    ----------
-    groups : the row groups, in order
-    encoding : how columns become inputs
-    targets, weight : names of columns; labels are left as they are
-    """
+    """Rows of Parquet files: row groups in order, the encoding of inputs, names of targets and weight."""
 
     groups: tuple[RowGroup, ...]
     encoding: TableEncoding
@@ -106,32 +255,87 @@ class ParquetRows:
         for group, batch in parts:
             rows = slice(first, first + batch.num_rows)
             first = rows.stop
-            write_inputs(batch, self.encoding, X[rows], group)
+            first_scan.write_inputs(batch, self.encoding, X[rows], group)
             for j, name in enumerate(self.targets):
-                y[rows, j] = labels_of(batch, name, group) if self.labels else numbers_of(batch.column(name))
+                column = batch.column(name)
+                y[rows, j] = first_scan.labels_of(batch, name, group) if self.labels else first_scan.numbers_of(column)
             if weight is not None:
-                weight[rows] = numbers_of(batch.column(self.weight))
+                weight[rows] = first_scan.numbers_of(batch.column(self.weight))
             advance(batch.num_rows)
         return Block(X, y, weight)
 
 
-def open_parquet(request: Request, reader: Reader) -> OpenTable:
+def open_parquet(request: Request, reader: Reader) -> OpenRows:
     """Open Parquet files, scanned once unless they are only to be predicted."""
     files, targets, encoding = request.files, request.targets, request.encoding
     groups, schemas = index_files(files, {})
     _check_schemas(files, schemas, request.beside)
     _check_schemas(files, schemas, request.inputs(schemas[0].names))
-    seen = None
+    seen = TargetScan()
     if encoding is None or targets:
         encoding, seen = reader.pool.submit(scan, groups, schemas[0], request, reader).result()
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
     storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
-    source = FileSource(storage, reader)
-    if seen is None:
-        return OpenTable(source, encoding)
-    return OpenTable(source, encoding, seen.label_weights, seen.target_range, _target_of(request, schemas[0]))
+    source, target = FileSource(storage, reader), _target_of(request, schemas[0])
+    return OpenRows(source, encoding.feature_names, seen, False, encoding, target, reader.close)
+
+
+def scan(
+    groups: tuple[RowGroup, ...], schema: Any, request: Request, reader: Reader
+) -> tuple[TableEncoding, TargetScan]:
+    """Check every value of Parquet files once, and learn how to encode the inputs unless that is known."""
+    inputs, targets, summary = request.inputs(schema.names), TargetScan(), TableSummary({})
+    columns = distinct(*inputs, *request.beside)
+    at_once = first_scan.rows_together(_row_bytes(schema, columns), page_bytes(groups, len(columns)), reader.memory)
+    n_rows, learn = sum(group.n_rows for group in groups), request.encoding is None and request.summary is None
+    with reader.begin("look at every value", n_rows, n_rows) as display:
+        for group, batch in batches(groups, columns, at_once):
+            _check_inputs(batch, inputs, group)
+            if learn:
+                part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
+                summary = summary + part if summary.columns else part
+            targets += first_scan.scan_targets(_beside(batch, request, group), request, group)
+            display.advance(batch.num_rows)
+    first_scan.refuse_weightless(targets, request)
+    return request.encoding or first_scan.encoding_of(request, request.summary or summary, inputs), targets
+
+
+def _row_bytes(schema: Any, columns: list[str]) -> int:
+    n_numbers = sum(first_scan.is_numeric(schema.field(name).type) for name in columns)
+    return 64 + _NUMBER_BYTES * n_numbers + _TEXT_BYTES * (len(columns) - n_numbers)
+
+
+def _check_inputs(batch: Any, inputs: list[str], group: RowGroup) -> None:
+    for name in inputs:
+        if first_scan.is_numeric(batch.schema.field(name).type):
+            first_scan.check_finite(first_scan.numbers_of(batch.column(name)), name, group, missing=True)
+        else:
+            with first_scan.in_column(name, group):
+                clean(name, batch.column(name))
+
+
+def _beside(batch: Any, request: Request, group: RowGroup) -> dict[str, Array]:
+    """Return targets and weights of a batch, by name."""
+    of_target = first_scan.labels_of if request.labels else _target
+    columns = {name: of_target(batch, name, group) for name in request.targets}
+    if request.weight is not None:
+        columns[request.weight] = first_scan.numbers_of(batch.column(request.weight))
+    return columns
+
+
+def _target(batch: Any, name: str, group: RowGroup) -> Array:
+    """Return a column of numbers, all of them known."""
+    column = batch.column(name)
+    if not first_scan.is_numeric(column.type):
+        raise first_scan.wrong(
+            "targets must be numbers", f"{column.type}", group, name, "Use RFLAFClassifier for labels."
+        )
+    values = first_scan.numbers_of(column)
+    if np.isnan(values).any():
+        raise first_scan.wrong("targets must be known in every row", "a missing value", group, name, "Drop those rows.")
+    return values
 
 
 def _target_of(request: Request, schema: Any) -> TargetEncoding | None:
@@ -143,32 +347,23 @@ def _target_of(request: Request, schema: Any) -> TargetEncoding | None:
     if not request.labels:
         return TargetEncoding(request.targets[0], "regression", "number")
     values = "whole" if types.is_integer(kind) else "truth" if types.is_boolean(kind) else "number"
-    return TargetEncoding(request.targets[0], "classification", values if is_numeric(kind) else "text")
+    return TargetEncoding(request.targets[0], "classification", values if first_scan.is_numeric(kind) else "text")
 
 
 def _check_schemas(files: list[str], schemas: list[Any], needed: list[str]) -> None:
     """Every file must have the columns, of one kind."""
     for file, schema in zip(files, schemas, strict=True):
         for name in needed:
-            if schema.names.count(name) != 1:
-                raise InvalidParameterError(
-                    f"every file must have a column {name!r}, once",
-                    f"{file} with {schema.names}",
-                    "Add it, or choose columns with rflaf.rows.files.Table.",
-                )
+            refuse_absent(name, file, schema.names)
             here, first = schema.field(name).type, schemas[0].field(name).type
             if _kind_of_type(here) != _kind_of_type(first):
-                raise InvalidParameterError(
-                    f"column {name!r} must be of one type in all files: {first} in {files[0]}",
-                    f"{here} in {file}, row group 0, column {name!r}",
-                    "Write the files with one schema.",
-                )
+                refuse_other_type(name, (file, here), (files[0], first))
 
 
 def _kind_of_type(kind: Any) -> str:
     types = require_arrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    if is_numeric(kind):
+    if first_scan.is_numeric(kind):
         return "number"
     text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
     return "text" if text else "date" if types.is_temporal(kind) else str(kind)

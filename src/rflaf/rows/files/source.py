@@ -1,25 +1,21 @@
-"""Rows in files as a source of blocks, which one thread reads a few blocks ahead of the computation.
-
-`Storage` is the interface of a kind of file; the computation sees a `FileSource` and no files.
-"""
+"""Rows in files as a source of blocks, which one thread reads a few blocks ahead of the computation."""
 
 from __future__ import annotations
 
 import os
 import threading
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, drawn_rows
+from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, TableView, drawn_rows
 from rflaf.rows.progress import Begin, Quiet
-from rflaf.rows.tables import TableEncoding, TargetEncoding
 
 _AHEAD_BYTES = 2**25  # of blocks read before they are asked for
 
@@ -29,31 +25,23 @@ class Storage(RowTable, Protocol):
 
     def read(self, start: int, stop: int, at_once: int) -> Block:
         """Rows start to stop; ``at_once`` rows are decoded at a time."""
-        ...
 
     def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
         """Return rows by their numbers, which increase; ``advance`` is called with how many more were found."""
-        ...
 
     def parts(self, block_rows: int) -> Parts | None:
         """Return pieces that workers read where they sum them; None where only this process can read."""
-        ...
 
     def fingerprint(self) -> int:
         """Return a number that changes with the files."""
-        ...
 
     @property
     def reading_bytes(self) -> int:
         """Bytes that reading takes beside the rows read."""
-        ...
 
 
 class Reader:
-    """One reading thread, shared by all cuts of a table into blocks, and the resources to be removed after it.
-
-    ``begin`` shows passes that are not sums over blocks; they take at most ``memory`` bytes.
-    """
+    """One reading thread, shared by all cuts of a table into blocks, and the resources to be removed after it."""
 
     def __init__(self, begin: Begin = Quiet, memory: int | None = None) -> None:
         self.begin, self.memory = begin, memory
@@ -66,10 +54,7 @@ class Reader:
 
 
 class _Ahead:
-    """Blocks made in order by the reader, some before they are asked for.
-
-    Workers of one pass ask for neighbouring blocks, not quite in order; a request for another part starts there.
-    """
+    """Blocks made in order by the reader, some ahead of the requests of workers, which are not quite in order."""
 
     def __init__(self, n_blocks: int, make: Callable[[int], Block], pool: ThreadPoolExecutor, ahead: int) -> None:
         self._n_blocks, self._make, self._pool, self._ahead = n_blocks, make, pool, ahead
@@ -101,10 +86,10 @@ class _Ahead:
 
 
 @dataclass(frozen=True)
-class FileSource:
+class FileSource(TableView):
     """Blocks of a table that is in files."""
 
-    storage: Storage
+    source: Storage
     reader: Reader = field(repr=False)
     block_rows: int = MOST_ROWS
 
@@ -112,28 +97,12 @@ class FileSource:
         object.__setattr__(self, "_ahead", _Ahead(len(self), self._read, self.reader.pool, self.n_ahead))
 
     @property
-    def n_samples(self) -> int:
-        return self.storage.n_samples
-
-    @property
-    def n_features(self) -> int:
-        return self.storage.n_features
-
-    @property
-    def n_outputs(self) -> int:
-        return self.storage.n_outputs
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.storage.dtype
-
-    @property
     def fingerprint(self) -> int:
-        return self.storage.fingerprint()
+        return self.source.fingerprint()
 
     @property
     def reading_bytes(self) -> int:
-        return self.storage.reading_bytes
+        return self.source.reading_bytes
 
     @property
     def n_ahead(self) -> int:
@@ -151,7 +120,7 @@ class FileSource:
 
     def _read(self, index: int) -> Block:
         start = index * self.block_rows
-        block = self.storage.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        block = self.source.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
         return replace(block, first=start)
 
     @property
@@ -161,42 +130,18 @@ class FileSource:
 
     @property
     def parts(self) -> Parts | None:
-        return self.storage.parts(self.block_rows)
+        return self.source.parts(self.block_rows)
 
     def with_rows(self, block_rows: int) -> FileSource:
-        return FileSource(self.storage, self.reader, block_rows)
+        return FileSource(self.source, self.reader, block_rows)
 
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array, in one pass over the files that have some."""
         rows = drawn_rows(self.n_samples, n_rows, rng)
         with self.reader.begin("draw rows", rows.size, rows.size) as display:
-            taking = self.reader.pool.submit(self.storage.take, rows, self._at_once, display.advance)
+            taking = self.reader.pool.submit(self.source.take, rows, self._at_once, display.advance)
             block = taking.result()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
-
-
-@dataclass(frozen=True)
-class OpenTable:
-    """A table in files, ready to be read; to be closed.
-
-    ``source`` has the targets as they are, numbers or labels; ``encoding`` is None where columns have no names;
-    ``target_range`` are the lowest and highest targets (2, n_outputs), none for labels; ``target`` is None unless the
-    target is one column.
-    """
-
-    source: FileSource
-    encoding: TableEncoding | None
-    label_weights: dict[Any, float] = field(default_factory=dict)
-    target_range: Array = field(default_factory=lambda: np.empty((2, 0)))
-    target: TargetEncoding | None = None
-    single_output: bool = False
-
-    @property
-    def feature_names(self) -> Sequence[str] | None:
-        return None if self.encoding is None else self.encoding.feature_names
-
-    def close(self) -> None:
-        self.source.reader.close()
 
 
 def fingerprint_of(files: list[str], others: object) -> int:

@@ -94,25 +94,15 @@ class ScannedTable:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Files, and what to read from them.
-
-    Attributes
-    ----------
-    files : all of one kind, in order
-    table : how to read them
-    targets, weight : names of columns
-    labels : whether targets are labels, left as they are
-    encoding : the encoding of a fit, None where it is to be learned
-    summary : of the columns, where they were scanned before
-    """
+    """Files of one kind, and what to read from them: inputs, and columns of targets and weights by name."""
 
     files: list[str]
     table: Table
     targets: list[str]
     weight: str | None = None
-    labels: bool = False
-    encoding: TableEncoding | None = None
-    summary: TableSummary | None = None
+    labels: bool = False  # whether targets are labels, left as they are
+    encoding: TableEncoding | None = None  # of a fit, None where it is to be learned
+    summary: TableSummary | None = None  # of the columns, where they were scanned before
 
     @property
     def beside(self) -> list[str]:
@@ -137,6 +127,26 @@ class Request:
 def distinct(*names: str | None) -> list[str]:
     """Return the names that are not None, each once."""
     return list(dict.fromkeys(name for name in names if name is not None))
+
+
+def refuse_absent(name: str, file: str, names: Sequence[str]) -> None:
+    """Refuse a file that does not have a column exactly once."""
+    if names.count(name) != 1:
+        raise InvalidParameterError(
+            f"every file must have a column {name!r}, once",
+            f"{file} with {names}",
+            "Add it, or choose columns with rflaf.rows.files.Table.",
+        )
+
+
+def refuse_other_type(name: str, here: tuple[str, object], first: tuple[str, object]) -> None:
+    """Refuse a column whose type, given with its file, is not that of the first file."""
+    if here[1] != first[1]:
+        raise InvalidParameterError(
+            f"column {name!r} must be of one type in all files: {first[1]} in {first[0]}",
+            f"{here[1]} in {here[0]}, row group 0, column {name!r}",
+            "Write the files with one schema.",
+        )
 
 
 def is_files(X: Any) -> bool:

@@ -20,15 +20,13 @@ all rows at once. Needs the extra ``files``.
 """
 
 from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
-from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn
-from .encoding import Dropped, TableEncoding, encode_columns, make_encoding
+from .columns import CategoryColumn, DateColumn, NumberColumn, TargetEncoding, make_target
+from .encoding import Dropped, TableEncoding, make_encoding
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
-from .target import TargetEncoding, make_target
 
 __all__ = [
     "MISSING",
     "CategoryColumn",
-    "ColumnEncoding",
     "ColumnSummary",
     "DateColumn",
     "Dropped",
@@ -39,7 +37,6 @@ __all__ = [
     "TargetEncoding",
     "as_table",
     "clean",
-    "encode_columns",
     "find_column",
     "is_number",
     "make_encoding",

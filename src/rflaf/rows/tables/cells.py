@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,8 @@ def as_table(table: Any) -> Any:
             framed = hasattr(table, "iloc")  # pandas: its index is no column
             table = pa.Table.from_pandas(table, preserve_index=False) if framed else pa.table(table)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InvalidParameterError(
-                "a column must hold values of one kind",
-                "; ".join(map(str, error.args)),
-                "Make it all text, or numbers.",
-            ) from error
+            rule, found = "a column must hold values of one kind", "; ".join(map(str, error.args))
+            raise InvalidParameterError(rule, found, "Make it all text, or numbers.") from error
     refuse_repeated(table.column_names)
     return table
 
@@ -134,11 +132,9 @@ def _without_nan(values: Any) -> Any:
 
 
 def _value_or_none(text: Any, kind: Any) -> Any:
-    pa = require_arrow()
-    try:
+    with suppress(require_arrow().ArrowInvalid):
         return text.cast(kind).as_py()
-    except pa.ArrowInvalid:
-        return None
+    return None
 
 
 def days_of(dates: Any) -> Array:

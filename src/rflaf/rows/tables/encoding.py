@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,9 @@ class TableEncoding:
         table = as_table(table)
         absent = [name for name in self.column_names if name not in table.column_names]
         if absent:
+            listed = ", ".join(map(repr, absent)) + (" is" if len(absent) == 1 else " are")
             raise InvalidParameterError(
-                f"the table must have the columns the model was fitted to; {_listed(absent)} missing",
+                f"the table must have the columns the model was fitted to; {listed} missing",
                 table.column_names,
                 "Columns are found by name, in any order.",
             )
@@ -82,10 +83,11 @@ class TableEncoding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON; `from_dict` takes them back."""
-        columns = [
-            {"kind": column.kind} | {name: _plain(getattr(column, name)) for name in _fields(type(column))}
-            for column in self.columns
-        ]
+        columns = []
+        for column in self.columns:
+            fields = {name: getattr(column, name) for name in KINDS[column.kind].__dataclass_fields__}
+            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+            columns.append({"kind": column.kind} | plain)
         dropped = [[left.name, left.reason] for left in self.dropped]
         return {"columns": columns, "dropped": dropped, "missing": list(self.missing)}
 
@@ -105,10 +107,7 @@ class TableEncoding:
 
 
 def make_encoding(
-    summary: TableSummary,
-    exclude: Iterable[str] = (),
-    categories: Iterable[str] = (),
-    missing: Sequence[str] = MISSING,
+    summary: TableSummary, exclude: Iterable[str] = (), categories: Iterable[str] = (), missing: Sequence[str] = MISSING
 ) -> TableEncoding:
     """Return the encoding of a table that was summarised.
 
@@ -117,29 +116,19 @@ def make_encoding(
     exclude, categories = set(exclude), set(categories)
     for name in exclude | categories:
         find_column(name, list(summary.columns))
-    inputs = TableSummary({name: column for name, column in summary.columns.items() if name not in exclude})
-    columns, dropped = encode_columns(inputs, categories)
-    if not columns:
-        raise InvalidParameterError(
-            "a table must have a column to learn from", [f"{left.name}: {left.reason}" for left in dropped],
-            "Add columns that vary.",
-        )  # fmt: skip
-    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
-
-
-def encode_columns(
-    summary: TableSummary, categories: Collection[str] = ()
-) -> tuple[list[ColumnEncoding], list[Dropped]]:
-    """Return the encodings of informative columns, and the other columns with the reason."""
+    inputs = {name: column for name, column in summary.columns.items() if name not in exclude}
     columns: list[ColumnEncoding] = []
     dropped: list[Dropped] = []
-    for name, column in summary.columns.items():
+    for name, column in inputs.items():
         reason = _useless(column, name in categories)
         if reason is None:
             columns.append(_encode(name, column, name in categories))
         else:
             dropped.append(Dropped(name, reason))
-    return columns, dropped
+    if not columns:
+        reasons = [f"{left.name}: {left.reason}" for left in dropped]
+        raise InvalidParameterError("a table must have a column to learn from", reasons, "Add columns that vary.")
+    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
 
 
 def _useless(column: ColumnSummary, coded: bool) -> str | None:
@@ -168,26 +157,11 @@ def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
         return DateColumn(name, column.dates.mean, not column.dates.whole, gaps)
     if kind == "mixed":
         odd = next((level for level in column.levels or () if not is_number(level)), "texts")
-        raise InvalidParameterError(
-            f"column {name!r} must hold numbers or texts, not both",
-            odd,
-            "Say that it stands for a missing value, or that the column holds categories.",
-        )
+        remedy = "Say that it stands for a missing value, or that the column holds categories."
+        raise InvalidParameterError(f"column {name!r} must hold numbers or texts, not both", odd, remedy)
     counts = column.levels or {}
     by_count = sorted(counts, key=lambda level: (-counts[level], level))
     return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), len(by_count) > _MOST_LEVELS, gaps)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names) + (" is" if len(names) == 1 else " are")
-
-
-def _fields(kind: Any) -> tuple[str, ...]:
-    return tuple(kind.__dataclass_fields__)
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _column_from(plain: dict[str, Any]) -> ColumnEncoding:

@@ -81,13 +81,9 @@ def _exact_total(values: Array, counts: Array | None) -> int:
 class ColumnSummary:
     """Summary of a chunk of a column; ``+`` is that of both chunks together.
 
-    Attributes
-    ----------
-    n_rows, n_missing : rows, and those without a value
-    numbers, dates : of the values that are numbers (truth values are 0 and 1), and dates in days since 1970
-    n_truths : how many are truth values
-    levels : how often each value occurs, as text; None beyond 10,000 different ones, or 100 numbers
-    counted : whether all levels count, not only those of few numbers
+    ``numbers`` and ``dates`` are of the values that are numbers (truth values are 0 and 1), and dates in days since
+    1970; ``levels`` says how often each value occurs, as text, None beyond 10,000 different ones, or 100 numbers;
+    ``counted``, whether all levels count, not only those of few numbers.
     """
 
     n_rows: int = 0
@@ -188,7 +184,7 @@ def _levels_of_numbers(present: Any) -> dict[str, int] | None:
         if compute.count_distinct(values).as_py() > _MOST_NUMBERS:
             return None
     counted = compute.value_counts(present)
-    return dict(zip(_texts(counted.field(0)), counted.field(1).to_pylist(), strict=True))
+    return dict(zip(counted.field(0).cast("string").to_pylist(), counted.field(1).to_pylist(), strict=True))
 
 
 def _summarise_levels(values: Any) -> ColumnSummary:
@@ -197,16 +193,13 @@ def _summarise_levels(values: Any) -> ColumnSummary:
     levels, counts = counted.field(0), counted.field(1).to_numpy()
     numbers = numbers_among(levels)
     dates = dates_among(levels) if numbers.null_count else pa.nulls(len(levels), pa.timestamp("us"))
+    few = len(levels) <= MOST_COUNTED
+    texts = dict(zip(levels.cast("string").to_pylist(), counts.tolist(), strict=True)) if few else None
     return ColumnSummary(
         len(values),
         values.null_count,
         Moments.of(numbers.drop_null().to_numpy(), counts[valid(numbers)]),
         Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
         int(counts.sum()) if pa.types.is_boolean(levels.type) else 0,
-        dict(zip(_texts(levels), counts.tolist(), strict=True)) if len(levels) <= MOST_COUNTED else None,
+        texts,
     )
-
-
-def _texts(levels: Any) -> list[str]:
-    texts: list[str] = levels.cast("string").to_pylist()
-    return texts
