@@ -155,7 +155,7 @@ PARTS = ("parameters", "moments", "squares")
 
 
 def test_members_learn_noise_less_by_heart_than_one_wide_model():
-    """What each of them has by heart differs, so that their mean is nearer to the truth."""
+    """The members overfit in different ways, so their mean is nearer to the truth."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (2600, 3))
     truth = np.sin(1.5 * X[:, 0]) * X[:, 1]
