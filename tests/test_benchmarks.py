@@ -47,6 +47,7 @@ RUNS = {  # script: a small run, and what its table shows
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
     "house": ("", r"lines of source +\d+ "),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
+    "walks": ("", r"hops of predict: [1-8]\n"),
     "scale": ("--rows 1000 2000 --models 'width 300, shared'", r"width 300, shared: cost grows with exponent"),
 }
 

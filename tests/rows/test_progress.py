@@ -78,14 +78,7 @@ def files(tmp_path_factory):
     ("kind", "looks"),
     [
         ("Parquet", [("look at every value", 500, 500, 500)]),
-        (
-            "CSV",
-            [
-                ("look at every value", 500, None, None),
-                ("write as numbers", 500, 500, 500),
-                ("look at every value", 500, 500, 500),
-            ],
-        ),
+        ("CSV", [("look at every value", 500, None, None), ("write as numbers", 500, 500, 500)]),
         ("NumPy", [("look at targets", 500, 500, 500)]),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rflaf import theory
-from rflaf.study import theory_study
+from rflaf.study import measurements, theory_study
 from rflaf.study.datasets import Dataset, load
 from rflaf.study.kernels import (
     SCHEMES,
@@ -168,7 +168,7 @@ def test_a_learned_kernel_has_features_of_mean_square_one():
 
 @pytest.mark.slow
 def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(theory_study, "spectra", lambda: spectra(2000)[2:4])
+    monkeypatch.setattr(measurements, "spectra", lambda: spectra(2000)[2:4])
     monkeypatch.setattr(theory_study, "load", small_teacher)
     monkeypatch.setattr(theory_study, "_WIDTHS", (5,))
     monkeypatch.setattr(theory_study, "QUICK", TINY)

@@ -17,7 +17,16 @@ from rflaf.errors import Array
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Directions, draw
 from rflaf.model.features import FeatureMap, compile_map
-from rflaf.model.greedy import PART, Selection, WidthPath, feature_pool, nested_errors, select_from, width_grid
+from rflaf.model.greedy import (
+    PART,
+    FeaturePool,
+    Selection,
+    WidthPath,
+    feature_pool,
+    nested_errors,
+    select_from,
+    width_grid,
+)
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, stack
 from rflaf.rows.executors import Executor
@@ -95,17 +104,20 @@ def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
     if spec.memory is not None:  # the least are planned for
         most = LEAST_GREEDY_ROWS + spec.memory // row_bytes
     n_rows = max(LEAST_GREEDY_ROWS, min(n_rows, most))
-    sample = source.sample(n_rows, fit.rng)
+    kept = _feature_pool(source.sample(n_rows, fit.rng), features, spec.intercept, fit.executor)
+    ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
+    return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
+
+
+def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, executor: Executor) -> FeaturePool:
+    """Return the features of a sample of rows."""
     rows = stack(sample[i] for i in range(len(sample)))
 
     def of_part(components: slice) -> Array:
         part = features.part(components)
         return part.features(rows.X, np.empty((part.n_components, rows.n_rows), part.dtype))
 
-    y = rows.y.astype(np.float64)
-    kept = feature_pool(of_part, features.n_components, y, rows.weight, spec.intercept, fit.executor)
-    ridge = _GREEDY_RIDGE * float(np.mean(kept.length + kept.z_mean**2))
-    return select_from(kept, spec.most_components, ridge, spec.intercept).at_least_one()
+    return feature_pool(of_part, features.n_components, rows.y.astype(np.float64), rows.weight, intercept, executor)
 
 
 def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) -> WidthPath:
