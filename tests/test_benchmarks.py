@@ -9,10 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-SHARED_PARTS = {"interleaved", "memory", "tables"}
+SHARED_PARTS = {
+    "breadth_data",
+    "breadth_models",
+    "breadth_report",
+    "breadth_summary",
+    "interleaved",
+    "memory",
+    "tables",
+}
 RUNS = {  # script: a small run, and what its table shows
     "against": (
         f"{FOLDER.parent} {FOLDER.parent} --rows 60 --width 3 --rounds 1 --limit 1000",
@@ -36,6 +46,11 @@ RUNS = {  # script: a small run, and what its table shows
         "--rows 60 --rounds 3 --width 3",
         r"LightGBM, 100 trees, Booster.predict +[\d.]+ microseconds",
     ),
+    "breadth": (
+        "--sets all --kinds pmlb tables --seeds 1 --methods ours ridge --width 3 --published published.csv",
+        r"\| rflaf-3 \| [12]\.\d\d (.*\n)+.*\| tables/bin-made_up \| choose \| 90 \| 2 \| 1 \| log-loss \| 0\.\d(.*\n)+"
+        r"## rflaf-3 among the published methods, fewer than 100 rows \(sets: 1, medians over 1 of 10 splits\)",
+    ),
     "classification": (
         "--rows 120 --seeds 0 --widths 2 3 --trees 5",
         r"adult +LightGBM, 5 trees(.*\n)+cifar10 +default: refined, S=3 .* peak",
@@ -56,6 +71,19 @@ def test_every_benchmark_is_run():
     assert {path.stem for path in FOLDER.glob("*.py")} == {*RUNS, *SHARED_PARTS}
 
 
+def made_up_sets(folder: Path) -> None:
+    """A problem in the form of PMLB, two tables with text, and a published result."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"a": rng.standard_normal(90), "b": rng.standard_normal(90)})
+    mixed = rows.assign(b=rng.choice(["red", "green"], 90))
+    for name in ("pmlb", "tables"):
+        (folder / name).mkdir()
+    rows.assign(target=rows.a**2 + rows.b).to_csv(folder / "pmlb" / "bowl.tsv.gz", sep="\t", index=False)
+    for name, target in (("reg-line", mixed.a), ("bin-made_up", np.where(mixed.a + rows.b > 0, "yes", "no"))):
+        mixed.assign(target=target).to_parquet(folder / "tables" / f"{name}.parquet")
+    (folder / "published.csv").write_text("algorithm,dataset,r2_median\nLinear,bowl,0.5\n")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_benchmark_prints_its_table(name, tmp_path):
@@ -64,6 +92,9 @@ def test_a_benchmark_prints_its_table(name, tmp_path):
     if name == "pictures":
         command += ["--folder", str(tmp_path)]
     made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
+    if name == "breadth":
+        made_up_sets(tmp_path)
+        made_up["RFLAF_DATA_DIR"] = str(tmp_path)
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=made_up, cwd=tmp_path)
     assert re.search(table, answer.stdout), answer.stdout + answer.stderr
     assert answer.returncode == 0 or name in {"house", "scale"}, answer.stderr  # these two judge what they measure

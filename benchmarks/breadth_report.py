@@ -1,0 +1,179 @@
+"""The summary of breadth.py as Markdown and CSV, and ours among the published results of SRBench."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from breadth_data import PROTOCOLS
+from breadth_models import CONSTANT, OURS
+from breadth_summary import Comparison, Standing, groups, ranks, split_by_part, standings
+
+FEW_ROWS = 100
+ABOUT = ("kind", "name", "task", "half", "rows", "columns", "splits", "measure")
+NUMBERS = ("method", "loss", "rank", "fit_seconds", "predict_microseconds", "message")
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(value) for value in line) + " |" for line in lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "-" if math.isnan(value) else "failed" if math.isinf(value) else f"{value:.4g}"
+    return str(value)
+
+
+STANDING_HEAD = (
+    "method",
+    "mean rank",
+    "wins",
+    "mean loss / best",
+    "worst loss / best",
+    "worst loss / linear or constant",
+    "failures",
+    "fit, s",
+    "predict a row, µs",
+)
+
+
+def standing_row(standing: Standing) -> list[object]:
+    return [
+        standing.method,
+        f"{standing.rank:.2f}",
+        standing.wins,
+        f"{standing.relative:.3f}",
+        f"{standing.worst:.3f}",
+        f"{standing.worst_to_simple:.3f}",
+        standing.failures,
+        standing.fit_seconds,
+        standing.predict_microseconds,
+    ]
+
+
+def markdown(found: Sequence[Comparison], unfinished: Sequence[str]) -> str:
+    """All standings, then the losses set by set, then what failed and what is not finished."""
+    parts = [
+        f"## {name} (sets: {len(sets)})\n\n{markdown_table(STANDING_HEAD, map(standing_row, standings(sets, methods)))}"
+        for title, group in groups(found).items()
+        for name, (sets, methods) in split_by_part(title, group).items()
+        if methods
+    ]
+    parts += [f"## Losses\n\n{_losses_table(found)}"] if found else []
+    failures = _failures(found)
+    parts += ["## Failures\n\n" + "\n".join(failures)] if failures else []
+    parts += [f"Not finished, not counted above: {', '.join(unfinished)}"] if unfinished else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _losses_table(found: Sequence[Comparison]) -> str:
+    methods = list(found[0].outcomes)
+    about = ("set", "half", "rows", "columns", "splits", "measure")
+    rows = [
+        [*(getattr(item, name) for name in about), *(item.outcomes[method].loss for method in methods)]
+        for item in found
+    ]
+    return markdown_table([*about, *methods], rows)
+
+
+def _failures(found: Sequence[Comparison]) -> list[str]:
+    return [
+        f"- {item.set}, {method}: {result.message}"
+        for item in {item.set: item for item in found}.values()
+        for method, result in item.outcomes.items()
+        if math.isinf(result.loss)
+    ]
+
+
+def write_csv(path: Path, found: Sequence[Comparison]) -> None:
+    """One line for each set, measure and method."""
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*ABOUT, *NUMBERS])
+        for item in found:
+            about, ranked = [getattr(item, name) for name in ABOUT], _ranks_of(item)
+            for method, result in item.outcomes.items():
+                numbers = [result.loss, ranked.get(method, ""), result.fit_seconds, result.predict_microseconds]
+                writer.writerow([*about, method, *numbers, result.message])
+
+
+def _ranks_of(item: Comparison) -> dict[str, float]:
+    """The ranks of the methods that take part in one set."""
+    methods = [method for method in item.outcomes if method != CONSTANT and item.takes_part(method)]
+    losses = np.array([[item.outcomes[method].loss for method in methods]])
+    return dict(zip(methods, ranks(losses)[0].tolist(), strict=True))
+
+
+def read_published(path: Path) -> dict[str, dict[str, float]]:
+    """Median r2 by data set and algorithm, from a CSV with the columns algorithm, dataset and r2_median."""
+    found: dict[str, dict[str, float]] = {}
+    with path.open(newline="", encoding="utf-8") as stream:
+        for line in csv.DictReader(stream):
+            found.setdefault(line["dataset"], {})[line["algorithm"]] = float(line["r2_median"] or "nan")
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """An algorithm among the published ones; negative r2 counts as 0 in the mean."""
+
+    algorithm: str
+    rank: float
+    first_places: int
+    r2: float
+    sets: int
+
+
+def places(r2: Mapping[str, float], published: Mapping[str, Mapping[str, float]]) -> list[Place]:
+    """Ours, by its r2 on each set, and every algorithm on the sets that are published; best mean rank first.
+
+    An algorithm is ranked on the sets that it is listed for; where its r2 is not a number it is last.
+    """
+    found: dict[str, list[tuple[float, bool, float]]] = {}
+    for name in sorted(r2.keys() & published.keys()):
+        scores = {OURS: r2[name], **published[name]}
+        losses = np.array([[math.inf if math.isnan(score) else -score for score in scores.values()]])
+        first = losses[0] == losses.min()
+        for who, rank, best, loss in zip(scores, ranks(losses)[0], first, losses[0], strict=True):
+            found.setdefault(who, []).append((rank, best, max(-loss, 0.0)))
+    table = {who: np.array(rows, float) for who, rows in found.items()}
+    every = [
+        Place(who, rows[:, 0].mean(), int(rows[:, 1].sum()), rows[:, 2].mean(), len(rows))
+        for who, rows in table.items()
+    ]
+    return sorted(every, key=lambda place: place.rank)
+
+
+def published_markdown(found: Sequence[Comparison], ours: Sequence[str], path: Path) -> str:
+    """Each of our methods among the published ones on SRBench's sets, and on those below 100 rows."""
+    published = read_published(path)
+    problems = [item for item in found if item.kind == "pmlb" and item.name in published]
+    few = [item for item in problems if item.rows < FEW_ROWS]
+    parts = [
+        _published_table(method, f"{method} among the published methods{title}", items, published)
+        for method in ours
+        for title, items in (("", problems), (f", fewer than {FEW_ROWS} rows", few))
+        if items
+    ]
+    unknown = [item.name for item in found if item.kind == "pmlb" and item.name not in published]
+    parts += [f"Not published, not counted above: {', '.join(unknown)}"] if unknown else []
+    return "\n\n".join(parts) + "\n"
+
+
+def _published_table(
+    method: str, title: str, items: Sequence[Comparison], published: Mapping[str, Mapping[str, float]]
+) -> str:
+    r2 = {item.name: 1 - item.outcomes[method].loss for item in items}
+    named = [
+        replace(place, algorithm=method if place.algorithm == OURS else place.algorithm)
+        for place in places(r2, published)
+    ]
+    rows = [[row.algorithm, f"{row.rank:.2f}", row.first_places, f"{row.r2:.4f}", row.sets] for row in named]
+    head = ["algorithm", "mean rank", "first places", "mean r2, negative as 0", "sets"]
+    splits = f"medians over {min(item.splits for item in items)} of {len(PROTOCOLS['pmlb'].seeds)} splits"
+    return f"## {title} (sets: {len(items)}, {splits})\n\n{markdown_table(head, rows)}"
