@@ -19,11 +19,12 @@ from typing import Any
 from . import theory
 from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
 from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .estimators.parameters import GreedySelection, LeverageSampling
+from .estimators.choices import GreedySelection, LeverageSampling, SharedActivation
 from .estimators.width_plan import WidthPlan, plan
 from .export.model_file import load, save
 from .export.programs import to_c, to_onnx
 from .functions.bases import BSplineBasis, RBFBasis
+from .functions.smooth_bases import FixedActivation, PolynomialBasis
 from .model.random_feature_model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
@@ -31,15 +32,18 @@ __version__ = "0.1.0"
 __all__ = [
     "Activation",
     "BSplineBasis",
+    "FixedActivation",
     "GreedySelection",
     "InvalidParameterError",
     "LeverageSampling",
     "MemoryBudgetError",
+    "PolynomialBasis",
     "RBFBasis",
     "RFLAFClassifier",
     "RFLAFRegressor",
     "RandomActivationFeatures",
     "RandomFeatureModel",
+    "SharedActivation",
     "UnreadableModelFile",
     "WidthPlan",
     "__version__",

@@ -61,6 +61,10 @@ class OutlierWarning(UserWarning):
     """Some targets were taken for outliers and weigh less in the fit."""
 
 
+class IntervalWarning(UserWarning):
+    """Some projections lie where a fixed activation is no longer followed."""
+
+
 class AssumptionWarning(UserWarning):
     """An assumption of the theory does not hold for the numbers given."""
 

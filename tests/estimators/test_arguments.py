@@ -34,8 +34,8 @@ each_estimator = pytest.mark.parametrize("estimator_class", ESTIMATORS)
 
 
 @each_estimator
-def test_there_are_at_most_eighteen_arguments(estimator_class):
-    assert len(estimator_class().get_params()) <= 18
+def test_there_are_at_most_nineteen_arguments(estimator_class):
+    assert len(estimator_class().get_params()) <= 19
 
 
 # Arguments without effect
@@ -96,7 +96,7 @@ def test_arguments_with_an_effect_are_taken(arguments):
     ("model", "given", "fixed"),
     [
         ("paper", {"directions": "refined"}, "paper() fixes directions='random'; got 'refined'. Leave directions out"),
-        ("paper", {"activation": "per_component"}, "paper() fixes activation='shared'; got 'per_component'."),
+        ("paper", {"activation": "per_component"}, "paper() fixes activation=SharedActivation(search='exact', "),
         ("paper", {"sampling": "plain"}, "paper() fixes sampling=LeverageSampling(pool_size=5000, alpha='auto', rows="),
         ("paper", {"basis": BSplineBasis(5), "n_basis": 6}, "a basis object has its own n_basis; got 6."),
         ("convex", {"directions": "refined"}, "convex() fixes directions='random'; got 'refined'."),
@@ -125,8 +125,11 @@ def test_a_named_model_takes_its_own_settings_and_all_others():
     [
         (lambda: LeverageSampling(0), "pool_size must be 'auto' or a whole number, at least 1; got 0. Use 'auto'."),
         (lambda: LeverageSampling(pool_size=2.5), "pool_size must be 'auto' or a whole number, at least 1; got 2.5."),
-        (lambda: LeverageSampling(alpha=0), "alpha must be 'auto' or a number above zero; got 0. 'auto' is 1 / sqrt"),
-        (lambda: LeverageSampling(alpha="big"), "alpha must be 'auto' or a number above zero; got 'big'."),
+        (
+            lambda: LeverageSampling(alpha=0),
+            "alpha must be 'auto', 'fit' or a number above zero; got 0. 'auto' is 1 / sqrt",
+        ),
+        (lambda: LeverageSampling(alpha="big"), "alpha must be 'auto', 'fit' or a number above zero; got 'big'."),
         (lambda: LeverageSampling(rows="auto"), "rows must be 'all' or a whole number, at least 1; got 'auto'."),
         (lambda: GreedySelection(None), "pool_size must be 'auto' or a whole number, at least 1; got None."),
     ],

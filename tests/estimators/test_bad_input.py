@@ -82,7 +82,11 @@ def replaced(values, index, value):
         ("directions", ["straight", None, ["random"]], "must be 'refined' or 'random'"),
         ("curves", ["bent", None, 1, 2, [True]], "must be 'auto', True or False"),
         ("sampling", ["fancy", None], "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
-        ("activation", ["relu", None, 0, -1, 2.5, 2.0, True], "must be 'per_component' or 'shared'"),
+        (
+            "activation",
+            ["relu", None, 0, -1, 2.5, 2.0, True],
+            "must be 'per_component', 'shared' or a SharedActivation",
+        ),
         ("basis", ["fourier", 3, None], "must be 'bspline'"),
         ("density", ["uniform", 3, None, Gaussian], "must be one of 'gaussian'"),
         ("bandwidth", [0, -1.0, np.nan, np.inf, "wide", None], "must be 'auto' or a number above zero"),

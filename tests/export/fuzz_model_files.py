@@ -79,6 +79,8 @@ def seeds() -> list[bytes]:
                              loss="quantile", random_state=0).fit(X, y),
         rflaf.RFLAFClassifier(3, directions="random", class_weight=weights, random_state=0)
         .partial_fit(X, labels, list("abc")),
+        rflaf.RFLAFRegressor(3, directions="random", basis="polynomial", scale=False, random_state=0).fit(X, y),
+        rflaf.RFLAFRegressor(3, directions="random", basis="tanh", random_state=0).fit(X, y),
         rflaf.RFLAFRegressor(**narrow).fit(table, "y"),
         *from_file,
     ]  # fmt: skip

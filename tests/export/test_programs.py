@@ -33,6 +33,7 @@ from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Logistic, Poisson
+from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 
 RANDOM = {"directions": "random", "random_state": 0}
 TOLERANCE = {np.float32: 1e-5, np.float64: 1e-8}  # of the spread of an answer over the rows
@@ -63,6 +64,9 @@ def fit_all():
         "shared": RFLAFRegressor(15, activation="shared", **RANDOM).fit(X, y),
         "per component": RFLAFRegressor(15, **RANDOM).fit(X, y),
         "per component RBF": RFLAFRegressor(15, basis="rbf", **RANDOM).fit(X, y),
+        "shared polynomial": RFLAFRegressor(15, basis=PolynomialBasis(7), activation="shared", **RANDOM).fit(X, y),
+        "fixed": RFLAFRegressor(15, basis="relu", **RANDOM).fit(X, y),
+        "fixed, a callable": RFLAFRegressor(15, basis=FixedActivation(np.arctan), **RANDOM).fit(X, y),
         "two outputs": RFLAFRegressor(15, **RANDOM).fit(X, np.c_[y, y**2]),
         "refined, curves": RFLAFRegressor(15, curves=True, random_state=0).fit(X, np.c_[y, y**2]),
         "refined, straight": RFLAFRegressor(15, curves=False, random_state=0).fit(X, y),
@@ -77,7 +81,8 @@ def fit_all():
 
 
 NAMES = [
-    *("shared RBF", "shared", "per component", "per component RBF", "two outputs", "refined, curves"),
+    *("shared RBF", "shared", "per component", "per component RBF", "shared polynomial", "fixed"),
+    *("fixed, a callable", "two outputs", "refined, curves"),
     *("refined, straight", "Poisson", "regression of odds", "features", "two classes", "three classes"),
     *("hinge of two", "hinge of three"),
 ]

@@ -21,6 +21,7 @@ from rflaf.functions.bases import (
     make_basis,
     second_difference_penalty,
 )
+from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 
 EPS = np.finfo(float).eps
 REACH = 7  # widths beyond the interval at which the pieces of a Gaussian end
@@ -357,6 +358,8 @@ def test_fitting_an_activation_of_the_basis_gives_its_coefficients_back(basis):
 def test_bases_are_made_by_name():
     assert make_basis("bspline", 8, (0.0, 1.0)) == BSplineBasis(8, 3, (0.0, 1.0))
     assert make_basis("rbf", 8) == RBFBasis(8, (-3.0, 3.0))
+    assert make_basis("polynomial", 8) == PolynomialBasis(7, (-3.0, 3.0))
+    assert make_basis("cos") == FixedActivation("cos", (-16.0, 16.0))
 
 
 @pytest.mark.parametrize("basis", [BSplineBasis(), RBFBasis()], ids=repr)
@@ -381,7 +384,13 @@ def test_both_bases_keep_the_protocol(basis):
         (lambda: RBFBasis(8, width=0.0), "width of a Gaussian must be finite and at least", "0.0", "Use width=None"),
         (lambda: RBFBasis(8, width=-1.0), "width of a Gaussian must be finite and at least", "-1.0", "Use width=None"),
         (lambda: RBFBasis(8, width=np.nan), "width of a Gaussian must be finite and at least", "nan", "Use width=None"),
-        (lambda: make_basis("fourier", 8), "basis must be 'bspline' or 'rbf'", "'fourier'", "pass a Basis object"),
+        (
+            lambda: make_basis("fourier", 8),
+            "basis must be 'bspline', 'rbf', 'polynomial', or a",
+            "'fourier'",
+            "pass a Basis object",
+        ),
+        (lambda: make_basis("relu", 8), "basis 'relu' is one function", "8", "Leave n_basis out"),
         (lambda: make_basis("rbf", 1), "n_basis must be a whole number, at least 2", "1", "default is 16"),
     ],
 )

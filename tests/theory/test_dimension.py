@@ -289,8 +289,9 @@ def test_the_risk_of_a_function_is_the_least_of_the_ridge_problem(n_rows, n_comp
     risk = np.sum((Z @ least - f) ** 2) / n_rows + lam * s * np.sum(least**2)
     K_hat = gram_of(Z)
     assert risk == pytest.approx(lam * f @ np.linalg.solve(K_hat + n_rows * lam * np.eye(n_rows), f), rel=1e-8)
-    of_norm_one = np.outer(f, f)  # the kernel whose only function of norm one is f
-    assert risk == pytest.approx(theory.worst_risk(of_norm_one, K_hat, lam), rel=1e-8)
+    size = 1 + n_rows * lam / (f @ f)  # so that lambda is below the largest eigenvalue
+    of_norm_one = size * np.outer(f, f)  # the kernel whose only functions of norm one are f and -f, times sqrt(size)
+    assert size * risk == pytest.approx(theory.worst_risk(of_norm_one, K_hat, lam), rel=1e-8)
 
 
 @settings(max_examples=50)

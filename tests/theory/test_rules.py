@@ -52,6 +52,8 @@ def test_no_lambda_at_all_is_refused():
         lambda lam: theory.effective_dimension([0.5, 0.1], [0.1, lam]),
         lambda lam: theory.leverage_function(np.diag([1.0, 0.2]), np.eye(2), lam),
         lambda lam: theory.pool_scores([np.diag([np.sqrt(2.0), 0.5])], lam),
+        lambda lam: theory.gram_deviation(np.diag([1.0, 0.2]), np.eye(2), lam),
+        lambda lam: theory.worst_risk(np.diag([1.0, 0.2]), np.eye(2), lam),
     ],
 )
 def test_a_lambda_above_the_largest_eigenvalue_is_warned_about_in_words(call):

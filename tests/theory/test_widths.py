@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rflaf import theory
+from rflaf.errors import InvalidParameterError
 from rflaf.theory import CASES
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
@@ -28,6 +29,47 @@ def test_widths_are_the_formulas_of_the_theorems():
     assert theory.plain_width(2.0, 0.01, 7.0, 0.05) == math.ceil(5 * 4 / 0.01 * math.log(16 * 7 / 0.05)) == 15_429
     assert theory.width(12.5, 7.0, 0.05, constant=1.0) == math.ceil(12.5 * math.log(16 * 7 / 0.05))
     assert theory.bernstein_width(12.5, 7.0, 0.05) == math.ceil(2 * 12.5 * (16 / 3) * math.log(8 * 7 / 0.05)) == 937
+
+
+def test_every_claim_has_its_constant():
+    one_sided = math.ceil(8 * (12.5 + 1 / 6) * math.log(8 * 7 / 0.05))
+    assert theory.one_sided_width(12.5, 7.0, 0.05) == one_sided == 712
+    named = [theory.width_for(claim, 12.5, 7.0, 0.05) for claim in theory.CLAIMS]
+    assert named == [theory.width(12.5, 7.0, 0.05), one_sided, theory.bernstein_width(12.5, 7.0, 0.05)]
+
+
+@given(st.floats(0.5, 1e6), st.floats(1.0, 1e3), deltas, st.floats(0.5, 1.0))
+def test_the_one_sided_inequality_gives_delta_at_that_width(d, factor, delta, top):
+    """Intrinsic Bernstein for the largest eigenvalue: L = top / s, v = mass top / s, intrinsic dimension d / top."""
+    mass = d * factor
+    s, e = theory.one_sided_width(mass, d, delta), 0.5
+    variance, largest = mass * top / s, top / s
+    exponent = e**2 / 2 / (variance + largest * e / 3)
+    assert math.log(4 * d / top) - exponent <= math.log(delta) + 1e-9
+    assert e >= math.sqrt(variance) + largest / 3  # where the inequality holds
+
+
+def test_the_pair_of_the_algorithm_is_a_plain_pool_and_a_leverage_weighted_draw():
+    printed = theory.algorithm_widths(2.0, 0.01, 9.0, 0.02, 7.0, 0.05, "printed")
+    assert printed.pool_size == theory.plain_width(2.0, 0.01, 9.0, 0.05)
+    assert printed.n_components == theory.leverage_width(7.0, 0.05)
+    pair = theory.algorithm_widths(2.0, 0.01, 9.0, 0.02, 7.0, 0.05)
+    assert pair.pool_size == theory.one_sided_width(4 / 0.01, 9.0, 0.025)  # two events share delta
+    assert pair.n_components == theory.one_sided_width(7.0, 7.0, 0.025)
+
+
+def test_an_unknown_claim_is_refused():
+    with pytest.raises(InvalidParameterError, match="the claim must be one of 'printed', 'one-sided', 'two-sided'"):
+        theory.width_for("exact", 1.0, 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [(26.4, "spread 26: leverage sampling is worth it"), (7.0, "7.0: leverage sampling is worth it"),
+     (2.7, "2.7: leverage sampling may gain a little"), (1.2, "1.2: leverage sampling gains nothing")],
+)  # fmt: skip
+def test_advice_follows_the_spread_of_the_scores(spread, words):
+    assert theory.leverage_advice(spread).endswith(words)
 
 
 def test_plain_sampling_is_the_theorem_for_the_trivial_bound():

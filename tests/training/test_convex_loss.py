@@ -40,8 +40,8 @@ from rflaf.training.solvers.convex_loss import (
 )
 from rflaf.training.solvers.shared_activation import (
     ActivationTask,
+    LearnedActivation,
     Search,
-    SharedActivation,
     learn_shared_activation,
     polish_shared_activation,
     search_dtype,
@@ -1166,7 +1166,7 @@ def proxy_of(loss, source) -> ArraySource:
     return ArraySource(source.X, -loss.slope(np.broadcast_to(base, source.y.shape), source.y), source.weight, 61)
 
 
-def polish(loss, source, activation, alpha=1e-4, basis=None, **search) -> SharedActivation:
+def polish(loss, source, activation, alpha=1e-4, basis=None, **search) -> LearnedActivation:
     base = base_of(loss, source.y, np.ones(len(source.y)) if source.weight is None else source.weight)
     task = ActivationTask(
         source, some_directions(), BSplineBasis(8) if basis is None else basis, True,
@@ -1175,9 +1175,9 @@ def polish(loss, source, activation, alpha=1e-4, basis=None, **search) -> Shared
     return polish_shared_activation(task, activation, loss, base, alpha)
 
 
-def an_activation() -> SharedActivation:
+def an_activation() -> LearnedActivation:
     a = fit_function(BSplineBasis(8), np.tanh)
-    return SharedActivation(a, np.eye(8), np.array([1.0]), StopReason.CONVERGED, "tanh")
+    return LearnedActivation(a, np.eye(8), np.array([1.0]), StopReason.CONVERGED, "tanh")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-2])

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rflaf.errors import Array
 from rflaf.estimators import RFLAFRegressor
-from rflaf.estimators.parameters import LeverageSampling
+from rflaf.estimators.choices import LeverageSampling
 from rflaf.functions.bases import BSplineBasis
 from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, ActivationDisplay, require_matplotlib
 from rflaf.inspection.report import write_report

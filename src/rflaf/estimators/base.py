@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 
-from rflaf.errors import Array, OutlierWarning, StopReason
+from rflaf.errors import Array, AssumptionWarning, IntervalWarning, OutlierWarning, StopReason
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
@@ -30,18 +30,46 @@ from rflaf.rows.progress import Begin, watched
 from rflaf.training.final_fit import FitResult
 from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
+from rflaf.training.solvers.leverage import Pool
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model
 
 from . import parameters
-from .parameters import GreedySelection, LeverageSampling, Sampling
+from .choices import (
+    ActivationChoice,
+    GreedySelection,
+    LeverageSampling,
+    Sampling,
+    SharedActivation,
+    resolve_activation,
+    resolve_sampling,
+)
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting, ReadsRows, shown
 from .svg import activation_figure
 
 # Fields of a result that an estimator keeps under their names.
-_REPORTED = ("loss", "alpha", "bandwidth", "stop_reason", "column_importance", "trials", "selection", "leverage")
+_MOST_BEYOND = 1e-3  # share of projections that a fixed activation may miss without a warning
+_REPORTED = (
+    "loss",
+    "alpha",
+    "bandwidth",
+    "stop_reason",
+    "column_importance",
+    "trials",
+    "selection",
+    "leverage",
+    "pool",
+)
+
+
+def _too_large(pool: Pool) -> str:
+    """Say that lambda of the leverage scores breaks Assumption 2.2 of the paper."""
+    return (
+        f"lambda must be at most the largest eigenvalue of the kernel, {pool.largest_eigenvalue:.3g} (Assumption 2.2 "
+        f"of the paper); got {pool.lam:.3g}. Give LeverageSampling a smaller alpha."
+    )
 
 
 class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -60,10 +88,11 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         *,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str = "per_component",
+        activation: ActivationChoice = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
+        scale: bool = True,
         bandwidth: float | str = "auto",
         alpha: float | str = "auto",
         fit_intercept: bool = True,
@@ -99,24 +128,44 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         n_components: int | str = 100,
         *,
         pool_size: int | str = 5000,
-        leverage_alpha: float | str = "auto",
-        leverage_rows: int | str = "all",
-        basis: str | Basis = "rbf",
+        balance: str = "proof",
+        search: str = "exact",
+        radius: float | None = None,
         n_basis: int | None = None,
         **others: Any,
     ) -> Self:
         """Return the paper's Algorithm 1: random directions, leverage weighted sampling, one shared activation.
 
-        ``pool_size``, ``leverage_alpha`` and ``leverage_rows`` are those of `LeverageSampling`; ``n_basis`` is the
-        number of functions of a basis given by its name. All other arguments go to the constructor.
+        Parameters
+        ----------
+        n_components : int or "auto", default=100
+            S, the number of components drawn from the pool.
+        pool_size : int or "auto", default=5000
+            s, the number of directions in the pool.
+        balance : {"proof", "printed"}, default="proof"
+            What line 2 minimises: problem (6), as the proof of Theorem 4.1 says, or problem (8) as printed; see
+            `LeverageSampling`.
+        search : {"exact", "sample"}, default="exact"
+            Whether lines 2 and 6 are solved to their minimum on all rows and components; see `SharedActivation`.
+        radius : float or None, default=None
+            R, the length of the coefficients of the activation.
+        n_basis : int or None, default=None
+            Number of functions of a basis given by its name, "rbf" unless given.
+        **others
+            ``leverage_alpha`` and ``leverage_rows`` are ``alpha`` and ``rows`` of `LeverageSampling`; all others go to
+            the constructor.
 
         >>> from rflaf import RFLAFRegressor
-        >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).sampling
-        LeverageSampling(pool_size=1000, alpha='auto', rows='all')
+        >>> RFLAFRegressor.paper(n_components=30, pool_size=1000).activation
+        SharedActivation(search='exact', radius=None, l1=0.0)
         """
-        sampling = LeverageSampling(pool_size, leverage_alpha, leverage_rows)
-        fixed = {"directions": "random", "sampling": sampling, "activation": "shared"}
+        lam, rows = others.pop("leverage_alpha", "auto"), others.pop("leverage_rows", "all")
+        sampling = LeverageSampling(pool_size, lam, rows, balance)
+        shared = SharedActivation(search, radius)
+        others = {name: value for name, value in others.items() if (name, value) != ("activation", "shared")}
+        fixed = {"directions": "random", "sampling": sampling, "activation": shared}
         parameters.refuse_contradiction("paper", others, fixed)
+        basis = others.pop("basis", "rbf")
         basis = basis if n_basis is None else parameters.sized_basis(basis, n_basis)
         return cls(n_components, basis=basis, **{**others, **fixed})
 
@@ -197,6 +246,12 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
             warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
+        if result.beyond > _MOST_BEYOND:
+            message = f"{result.beyond:.1%} of the projections lie beyond the interval of {self.activation_.basis!r}, "
+            remedy = "where it is constant: pass a FixedActivation with a longer interval, or a larger bandwidth"
+            warnings.warn(message + remedy, IntervalWarning, stacklevel=3)
+        if result.pool is not None and result.pool.lam > result.pool.largest_eigenvalue:
+            warnings.warn(_too_large(result.pool), AssumptionWarning, stacklevel=3)
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
@@ -206,23 +261,24 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def _spec(self) -> FitSpec:
         """Return the checked arguments as a specification."""
-        sampling = parameters.resolve_sampling(self.sampling)
+        sampling, shared = resolve_sampling(self.sampling), resolve_activation(self.activation)
         return FitSpec(
             n_components=None if self.n_components == "auto" else int(self.n_components),
             width_tolerance=float(self.width_tolerance),
             refined=self.directions == "refined",
             curves=None if isinstance(self.curves, str) else bool(self.curves),
             keep_outliers=self._keeps_outliers,
-            per_component=self.activation != "shared",
             loss=self._loss(),
             basis=parameters.resolve_basis(self.basis),
             density=resolve_density(self.density),
+            scale=bool(self.scale),
             bandwidth=None if self.bandwidth == "auto" else float(self.bandwidth),
             alpha=None if self.alpha == "auto" else float(self.alpha),
             intercept=bool(self.fit_intercept),
             search=Search(**{name: self._retired[name] for name in ("max_iter", "tol") if name in self._retired}),
             memory=self._memory,
             **({} if sampling is None else sampling.settings()),
+            **({"per_component": True} if shared is None else shared.settings()),
         )
 
     def _loss(self) -> Loss:
@@ -236,16 +292,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self._single_output = single_output
         self._terms, self._seen = result.terms, None
         self._adopt(result.model)
-        for name in (
-            "loss",
-            "alpha",
-            "bandwidth",
-            "stop_reason",
-            "column_importance",
-            "trials",
-            "selection",
-            "leverage",
-        ):
+        for name in _REPORTED:
             setattr(self, f"{name}_", getattr(result, name))
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)

@@ -26,7 +26,7 @@ from rflaf.training.final_fit import FitResult
 
 from . import parameters
 from .base import RandomFeatureEstimator
-from .parameters import Sampling
+from .choices import ActivationChoice, Sampling
 from .retired import accept_retired
 from .rows_in import Fitting, check_weight
 
@@ -58,14 +58,17 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         Whether the directions are trained or stay as drawn from ``density``.
     sampling : {"plain", "leverage", "greedy"}, LeverageSampling or GreedySelection, default="plain"
         How random directions are chosen: drawn from ``density``, or from a pool by leverage scores or greedily.
-    activation : {"per_component", "shared"}, default="per_component"
+    activation : {"per_component", "shared"} or SharedActivation, default="per_component"
         One activation per component, or one for all components as in the paper.
     curves : bool or "auto", default="auto"
         Whether each column of a refined model enters through a curve beside a line; "auto" takes the better.
-    basis : {"bspline", "rbf"} or Basis, default="bspline"
-        Basis of the activations over (-3, 3), with 16 functions; ``BSplineBasis(64)`` has more.
+    basis : {"bspline", "rbf", "polynomial", "relu", "cos", "tanh", ...} or Basis, default="bspline"
+        Basis of the activations over (-3, 3), with 16 functions; ``BSplineBasis(64)`` has more, and the name of a
+        `FixedActivation` is one function, which is not learned.
     density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
         Law p(w) of the directions.
+    scale : bool, default=True
+        Whether columns are centred and scaled inside; False takes them as they are, for random directions only.
     bandwidth : float or "auto", default="auto"
         Length scale on standardised inputs: directions are w / bandwidth with w from ``density``.
     alpha : float or "auto", default="auto"
@@ -99,6 +102,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    pool_ : Pool or None, directions, activation, output weights, scores and draws of the pool; not in model files
     objective_trace_, n_iter_ : objective after every step of the search, or loss of every epoch; their number
     stop_reason_, solver_remedy_ : how the fit ended, with advice; Remedy that the last linear system needed
     table_encoding_, target_encoding_ : encodings of the columns and the target of tables, or None
@@ -133,10 +137,11 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         class_weight: dict[Any, float] | str | None = None,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str = "per_component",
+        activation: ActivationChoice = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
+        scale: bool = True,
         bandwidth: float | str = "auto",
         alpha: float | str = "auto",
         fit_intercept: bool = True,

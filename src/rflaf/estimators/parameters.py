@@ -1,17 +1,15 @@
-"""The arguments of the estimators: values of ``sampling``, the rules of single and joint arguments, class labels.
+"""The arguments of the estimators: the rules of single and joint arguments, class labels.
 
 An argument that breaks a rule is refused before any work, with the rule, the value and the remedy. Bases, densities and
-samplings check themselves. The names "leverage" and "greedy" stand for `LeverageSampling` and `GreedySelection` with
-their defaults.
+the objects of `rflaf.estimators.choices` check themselves.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,155 +20,52 @@ from rflaf.functions.bases import Basis, make_basis
 from rflaf.functions.densities import Cauchy, StudentT, resolve_density
 from rflaf.functions.losses import Loss
 
-Test = Callable[[Any], bool]
-Rule = tuple[Test, str, str]  # test, words for it, remedy
-_LARGEST = float(np.finfo(np.float64).max)
+from .choices import (
+    AUTO_COUNT,
+    AUTO_POSITIVE,
+    GreedySelection,
+    LeverageSampling,
+    Rule,
+    SharedActivation,
+    check,
+    is_count,
+    is_flag,
+    is_non_negative,
+    is_number,
+    is_positive,
+    is_whole,
+    one_of,
+    or_word,
+    resolve_activation,
+    resolve_sampling,
+)
 
-AUTO_COUNT = "must be 'auto' or a whole number, at least 1"
-AUTO_POSITIVE = "must be 'auto' or a number above zero"
-
-
-def is_whole(value: Any) -> bool:
-    """Return whether ``value`` is an integer, and no truth value."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def is_count(value: Any) -> bool:
-    """Return whether ``value`` is an integer of at least one."""
-    return is_whole(value) and value >= 1
-
-
-def is_number(value: Any) -> bool:
-    """Return whether ``value`` is a real number that a float can hold."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return False
-    size: Any = abs(value)
-    return bool(size <= _LARGEST)
-
-
-def _is_positive(value: Any) -> bool:
-    return is_number(value) and value > 0
-
-
-def _is_non_negative(value: Any) -> bool:
-    return is_number(value) and value >= 0
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool | np.bool_)
-
-
-def or_word(word: str, test: Test) -> Test:
-    """Return a test that a word passes too."""
-    return lambda value: (isinstance(value, str) and value == word) or test(value)
-
-
-def one_of(*names: str) -> Rule:
-    """Return the rule of an argument that takes names only."""
-    listed = " or ".join(map(repr, names))
-    return lambda value: isinstance(value, str) and value in names, f"must be {listed}", f"Use {names[0]!r}."
-
-
-def check(name: str, value: Any, rule: Rule) -> None:
-    """Refuse a value that breaks its rule."""
-    holds, words, remedy = rule
-    if not holds(value):
-        raise InvalidParameterError(f"{name} {words}", value, remedy)
-
-
-_POOL: Rule = (or_word("auto", is_count), AUTO_COUNT, "Use 'auto'.")
-_ALPHA: Rule = (or_word("auto", _is_positive), AUTO_POSITIVE, "'auto' is 1 / sqrt(n_samples), as in the paper.")
-_ROWS: Rule = (or_word("all", is_count), "must be 'all' or a whole number, at least 1", "Use 'all'.")
-
-
-@dataclass(frozen=True, slots=True)
-class LeverageSampling:
-    """Draw components from a pool in proportion to their ridge leverage scores: Algorithm 1, lines 2 to 5.
-
-    >>> LeverageSampling(pool_size=2000)
-    LeverageSampling(pool_size=2000, alpha='auto', rows='all')
-
-    Parameters
-    ----------
-    pool_size : int or "auto", default="auto"
-        Number s of directions in the pool. "auto" is ten times the width, between 1,000 and 5,000.
-    alpha : float or "auto", default="auto"
-        lambda of the leverage scores. "auto" is 1 / sqrt(n_samples).
-    rows : int or "all", default="all"
-        Number of rows that the scores are computed from. For a sample, ``leverage_.relative_error`` estimates the
-        error of the scores; a sample wins where one pass over all rows with the whole pool takes too long.
-    """
-
-    pool_size: int | str = "auto"
-    alpha: float | str = "auto"
-    rows: int | str = "all"
-    name: ClassVar[str] = "leverage"
-
-    def __post_init__(self) -> None:
-        check("pool_size", self.pool_size, _POOL)
-        check("alpha", self.alpha, _ALPHA)
-        check("rows", self.rows, _ROWS)
-
-    def settings(self) -> dict[str, Any]:
-        return {
-            "sampling": self.name,
-            "pool_size": None if self.pool_size == "auto" else int(self.pool_size),
-            "leverage_alpha": None if self.alpha == "auto" else float(self.alpha),
-            "leverage_rows": None if self.rows == "all" else int(self.rows),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class GreedySelection:
-    """Choose from a pool the components that lower the error most, one after the other.
-
-    Parameters
-    ----------
-    pool_size : int or "auto", default="auto"
-        Number of directions in the pool. "auto" is forty times the width, between 6,000 and 12,000, and at least twice
-        the width.
-    """
-
-    pool_size: int | str = "auto"
-    name: ClassVar[str] = "greedy"
-
-    def __post_init__(self) -> None:
-        check("pool_size", self.pool_size, _POOL)
-
-    def settings(self) -> dict[str, Any]:
-        return {"sampling": self.name, "pool_size": None if self.pool_size == "auto" else int(self.pool_size)}
-
-
-Sampling = str | LeverageSampling | GreedySelection
-_NAMED: dict[str, LeverageSampling | GreedySelection] = {"leverage": LeverageSampling(), "greedy": GreedySelection()}
-
-
-def resolve_sampling(sampling: Sampling) -> LeverageSampling | GreedySelection | None:
-    """Return the object that a name stands for; None for plain sampling."""
-    return _NAMED.get(sampling) if isinstance(sampling, str) else sampling
-
-
-_is_sampling = one_of("plain", *_NAMED)[0]
+_is_sampling, _is_activation = one_of("plain", "leverage", "greedy")[0], one_of("per_component", "shared")[0]
 # Argument -> (test, rule, remedy).
 _RULES: dict[str, Rule] = {
     "n_components": (or_word("auto", is_count), AUTO_COUNT, "100 is a good start."),
-    "width_tolerance": (_is_non_negative, "must be a number, at least zero", "The default is 0.01."),
+    "width_tolerance": (is_non_negative, "must be a number, at least zero", "The default is 0.01."),
     "directions": one_of("refined", "random"),
-    "curves": (or_word("auto", _is_flag), "must be 'auto', True or False", "Use 'auto'."),
+    "curves": (or_word("auto", is_flag), "must be 'auto', True or False", "Use 'auto'."),
     "sampling": (
         lambda value: isinstance(value, LeverageSampling | GreedySelection) or _is_sampling(value),
         "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection",
         "Use 'plain'.",
     ),
-    "activation": one_of("per_component", "shared"),
+    "activation": (
+        lambda value: isinstance(value, SharedActivation) or _is_activation(value),
+        "must be 'per_component', 'shared' or a SharedActivation",
+        "Use 'per_component'.",
+    ),
     "quantile": (
         lambda value: is_number(value) and 0 < value < 1,
         "must be a number between 0 and 1, without either",
         "0.5 is the median.",
     ),
-    "bandwidth": (or_word("auto", _is_positive), AUTO_POSITIVE, "Use 'auto'."),
-    "alpha": (or_word("auto", _is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
-    "fit_intercept": (_is_flag, "must be True or False", "Use True."),
+    "scale": (is_flag, "must be True or False", "Use True."),
+    "bandwidth": (or_word("auto", is_positive), AUTO_POSITIVE, "Use 'auto'."),
+    "alpha": (or_word("auto", is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
+    "fit_intercept": (is_flag, "must be True or False", "Use True."),
     "n_jobs": (
         lambda value: value is None or (is_whole(value) and value != 0),
         "must be None or a whole number but zero",
@@ -182,13 +77,13 @@ _RULES: dict[str, Rule] = {
         "must be None or the path of a file",
         "Use None.",
     ),
-    "verbose": (lambda value: _is_flag(value) or is_whole(value), "must be True or False", "Use False."),
+    "verbose": (lambda value: is_flag(value) or is_whole(value), "must be True or False", "Use False."),
     # Of earlier releases.
     "outliers": one_of("auto", "keep"),
     "max_iter": (is_count, "must be a whole number, at least 1", "The default is 500."),
-    "tol": (_is_positive, "must be a number above zero", "The default is 1e-4."),
+    "tol": (is_positive, "must be a number above zero", "The default is 1e-4."),
     "half_life": (
-        lambda value: value is None or _is_positive(value),
+        lambda value: value is None or is_positive(value),
         "must be None or a number of rows above zero",
         "None forgets nothing.",
     ),
@@ -204,7 +99,8 @@ def _is_narrow_pool(estimator: Any) -> bool:
 
 def _loses_its_tails(estimator: Any) -> bool:
     """Projections of unit spread have the same law for every isotropic density."""
-    scaled = estimator.bandwidth == "auto" and (estimator.directions == "refined" or estimator.activation != "shared")
+    shared = resolve_activation(estimator.activation) is not None
+    scaled = estimator.bandwidth == "auto" and (estimator.directions == "refined" or not shared)
     return scaled and isinstance(resolve_density(estimator.density), StudentT | Cauchy)
 
 
@@ -240,6 +136,12 @@ _COMBINATIONS: tuple[tuple[str, Callable[[Any], bool], str, str], ...] = (
         "the tails of a density act where all directions share one bandwidth: not under bandwidth='auto' unless "
         "directions='random' and activation='shared'",
         "Set bandwidth=1.0, or leave density out.",
+    ),
+    (
+        "scale",
+        lambda e: e.directions == "refined" and not e.scale,
+        "directions='refined' are trained on standardised columns: scale must be True",
+        "Set directions='random' for scale=False.",
     ),
     (
         "sampling",
@@ -282,9 +184,7 @@ def refuse_contradiction(model: str, given: Mapping[str, Any], fixed: Mapping[st
 
 def resolve_basis(basis: Any) -> Basis:
     """Return the basis of a name, or the basis itself."""
-    if isinstance(basis, str | Basis):
-        return make_basis(basis) if isinstance(basis, str) else basis
-    raise InvalidParameterError("basis must be 'bspline', 'rbf' or a Basis object", basis, "Use basis='bspline'.")
+    return basis if isinstance(basis, Basis) else make_basis(basis)
 
 
 def sized_basis(basis: Any, n_basis: int) -> Basis:

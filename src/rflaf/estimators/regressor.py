@@ -18,7 +18,8 @@ from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
-from .parameters import Sampling, check_value, resolve_loss
+from .choices import ActivationChoice, Sampling
+from .parameters import check_value, resolve_loss
 from .retired import accept_retired
 
 
@@ -29,7 +30,8 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
 
     By default directions, column curves and activations are trained together, and all choices are made on rows held out
     inside ``fit``. `RFLAFRegressor.convex` chooses random directions from a pool and solves one convex problem;
-    `RFLAFRegressor.paper` is Algorithm 1 of the paper. Inputs are centred and scaled inside.
+    `RFLAFRegressor.paper` is Algorithm 1 of the paper. Inputs are centred and scaled inside unless
+    ``scale=False``.
 
     Parameters
     ----------
@@ -51,22 +53,27 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         How random directions are chosen: drawn from ``density``, drawn from a pool by leverage scores (Algorithm 1 of
         the paper), or chosen greedily from a pool. At S=100 on kin8nm, greedy selection has an error of .096, a plain
         draw .336. The objects take the size of the pool and more.
-    activation : {"per_component", "shared"}, default="per_component"
+    activation : {"per_component", "shared"} or SharedActivation, default="per_component"
         One activation per component, a convex problem for random directions, or one for all components: the paper's
         model, which wins where one shape is right (2dplanes, random directions, S=100: .055 against .058).
     curves : bool or "auto", default="auto"
         Whether each column of a refined model enters through a piecewise-linear curve beside a line. "auto" takes the
         better on held-out rows; False predicts in half the time.
-    basis : {"bspline", "rbf"} or Basis, default="bspline"
-        Basis of the activations over (-3, 3), in units of the spread of a projection, with 16 functions.
+    basis : {"bspline", "rbf", "polynomial", "relu", "cos", "tanh", ...} or Basis, default="bspline"
+        Basis of the activations over (-3, 3), in units of the spread of a projection, with 16 functions. The name of a
+        `FixedActivation`, such as "relu", is one function: nothing is learned but the output weights.
         ``BSplineBasis(64)`` or ``RBFBasis(64)`` has more: for wide models under a shared activation (S=1000 on protein:
         .197 with 17, .190 with 65).
     density : {"gaussian", "student_t", "cauchy", "orthogonal", "sobol"} or Density, default="gaussian"
         Law p(w) of the directions. For random directions "orthogonal" often wins (S=100, cpu_act: .049 against .061;
         fri_c2_1000_10: .39 against .54). "student_t" and "cauchy" need ``activation="shared"`` or a ``bandwidth``.
+    scale : bool, default=True
+        Whether columns are centred and scaled inside, to deviation one, or to distance one of a column's two values.
+        False takes them as they are, for random directions only: the paper's setting.
     bandwidth : float or "auto", default="auto"
         Length scale on standardised inputs: directions are w / bandwidth with w from ``density``. "auto" gives
         projections a typical spread of one, or exactly one unless ``activation="shared"`` on random directions.
+        Without ``scale`` the spread counts from zero: the root mean square.
         Twice that wins on some smooth targets (random, shared, S=100, fried: .113 against .119).
     alpha : float or "auto", default="auto"
         Penalty. For refined directions, on directions and curves; for random ones the ridge lambda* of the paper, for
@@ -101,6 +108,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    pool_ : Pool or None, directions, activation, output weights, scores and draws of the pool; not in model files
     objective_trace_, n_iter_ : objective after every step of the search, or loss of every epoch; their number
     stop_reason_, solver_remedy_ : how the fit ended, with advice; Remedy that the last linear system needed
     table_encoding_, target_encoding_ : encodings of the columns and the target of tables, or None
@@ -130,10 +138,11 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         quantile: float = 0.5,
         directions: str = "refined",
         sampling: Sampling = "plain",
-        activation: str = "per_component",
+        activation: ActivationChoice = "per_component",
         curves: bool | str = "auto",
         basis: str | Basis = "bspline",
         density: str | Density = "gaussian",
+        scale: bool = True,
         bandwidth: float | str = "auto",
         alpha: float | str = "auto",
         fit_intercept: bool = True,

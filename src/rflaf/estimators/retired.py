@@ -15,7 +15,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.functions.bases import make_basis
 from rflaf.functions.losses import Squared
 
-from .parameters import GreedySelection, LeverageSampling, is_count
+from .choices import GreedySelection, LeverageSampling, is_count
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -34,7 +34,7 @@ from rflaf.training.memory import TableSize, fit_stages
 from rflaf.training.pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
 from rflaf.training.problem import Fit, Problem, state_problem
 from rflaf.training.solvers.leverage import scores_from_equations
-from rflaf.training.solvers.shared_activation import STARTS, SharedActivation
+from rflaf.training.solvers.shared_activation import STARTS, LearnedActivation
 from rflaf.training.specification import FitSpec
 
 from .parameters import check_value, resolve_random_state
@@ -229,7 +229,7 @@ class ApproximateKernel:
     problem: Problem
     spec: FitSpec
     pool: Directions
-    activation: SharedActivation
+    activation: LearnedActivation
     sample: BlockSource
     learning: float
     executor: Executor
@@ -303,10 +303,10 @@ def approximate_kernel(
     return ApproximateKernel(problem, spec, pool, activation, problem.proxy.sample(n_rows, rng), learning, executor)
 
 
-def _fixed(spec: FitSpec) -> SharedActivation:
+def _fixed(spec: FitSpec) -> LearnedActivation:
     """tanh, where there is no target to learn from."""
     a = fit_function(spec.basis, STARTS["tanh"])
-    return SharedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "tanh")
+    return LearnedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "tanh")
 
 
 def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:

@@ -1,26 +1,31 @@
 r"""Bases of the learned activation: sigma(z) = sum_i a_i B_i(z) on an even grid over a compact interval.
 
-Section 2.2 of the paper. Two bases: Gaussian radial functions and B-splines of degree 1 to 3. Each gives its values,
-slopes, behaviour outside its interval, a smoothness penalty, and its `Pieces`: the same functions as cubic polynomials
-on even cells, the only form the compiled kernels use. The map from coefficients to a table of cubics is linear, so it
-also carries gradients back to the coefficients.
+Section 2.2 of the paper: Gaussian radial functions and B-splines of degree 1 to 3. Polynomials and fixed activations
+are in `rflaf.functions.smooth_bases`. Each basis gives its values, slopes, behaviour outside its interval, a smoothness
+penalty, and its `Pieces`: the same functions as cubic polynomials on even cells, the only form the compiled kernels
+use. The map from coefficients to a table of cubics is linear, so it also carries gradients back to the coefficients.
 
 | basis | outside the interval | error of the cubic pieces |
 | --- | --- | --- |
 | B-spline | constant, the value at the nearer end; slopes are zero | none but rounding |
 | RBF | decays; constant, below 3e-11 sum \|a_i\|, from 7 widths on | 3 / 384 / r^4 sum \|a_i\|, r cells per width |
+| polynomials, fixed activations | constant, the value at the nearer end | below 5e-7 min(1, sup \|B_i\|) |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rflaf.errors import Array, InvalidParameterError
+
+from .pieces import Pieces as Pieces
+from .pieces import check_grid, hermite
+from .smooth_bases import FIXED_ACTIVATIONS, FixedActivation, PolynomialBasis
 
 _RBF_REACH = 7.0  # widths beyond the interval at which a Gaussian is cut: exp(-24.5) = 2.3e-11
 _RBF_RESOLUTION = 32  # cells per width
@@ -38,61 +43,6 @@ _BSPLINE_PIECES = {
         ]
     ),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Pieces:
-    """Basis functions as cubics on even cells.
-
-    In cell k, with t = (z - low) / step - k - 1/2 in [-1/2, 1/2],
-    B_i(z) = sum_p coefficients[k, i, p] t^p; z is clipped to the cells first.
-
-    Attributes
-    ----------
-    low, step : left end of the first cell and length of every cell
-    coefficients : (n_cells, n_basis, 4)
-    """
-
-    low: float
-    step: float
-    coefficients: Array
-
-    @property
-    def n_cells(self) -> int:
-        return int(self.coefficients.shape[0])
-
-    def alive(self) -> tuple[Array, Array]:
-        """Return the first, and one past the last, nonzero basis function per cell, shapes (n_cells,)."""
-        alive = np.any(self.coefficients != 0, axis=2)
-        last = alive.shape[1] - np.argmax(alive[:, ::-1], axis=1)
-        return np.argmax(alive, axis=1), last
-
-    def local(self) -> Array | None:
-        """Return the cubics of functions k to k + 3 in cell k, (n_cells, 4, 4), or None if others are nonzero too.
-
-        >>> BSplineBasis(6).pieces().local().shape
-        (3, 4, 4)
-        """
-        (first, last), cells = self.alive(), np.arange(self.n_cells)
-        if np.any(first < cells) or np.any(last > cells + 4):
-            return None
-        padding = max(0, self.n_cells + 3 - self.coefficients.shape[1])
-        padded = np.pad(self.coefficients, ((0, 0), (0, padding), (0, 0)))
-        return np.take_along_axis(padded, (cells[:, None] + np.arange(4))[:, :, None], axis=1)
-
-    def table(self, a: Array) -> Array:
-        """Return the table of cubics (n_tables, n_cells, 4) of activations ``a`` (n_tables, n_basis)."""
-        n_cells, n_basis, _ = self.coefficients.shape
-        by_basis = self.coefficients.transpose(1, 0, 2).reshape(n_basis, n_cells * 4)
-        return (np.atleast_2d(a) @ by_basis).reshape(-1, n_cells, 4)
-
-    def table_transposed(self, moments: Array) -> Array:
-        """Apply the transpose of `table`: return the gradient in ``a`` (n_tables, n_basis) of one in the table."""
-        return np.tensordot(moments, self.coefficients, axes=([1, 2], [0, 2]))
-
-    def cell_coordinate(self, z: ArrayLike) -> Array:
-        """Return the coordinate whose cells are centred on 0, 1, ..., n_cells - 1."""
-        return (np.asarray(z, dtype=float) - self.low) / self.step - 0.5
 
 
 @runtime_checkable
@@ -151,23 +101,17 @@ class BSplineBasis:
     def __post_init__(self) -> None:
         if self.degree not in _BSPLINE_PIECES:
             raise InvalidParameterError("the degree of a B-spline must be 1, 2 or 3", self.degree, "Use degree=3.")
-        _check(self.interval, self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
+        check_grid(self.interval, self.n_basis, self.degree + 1, f"B-splines of degree {self.degree}")
 
     @property
     def step(self) -> float:
         return (self.interval[1] - self.interval[0]) / (self.n_basis - self.degree)
 
     def values(self, z: ArrayLike) -> Array:
-        pieces = self.pieces()
-        k, t = _locate(pieces, z)
-        return np.einsum("...ip,...p->...i", pieces.coefficients[k], t[..., None] ** np.arange(4))
+        return self.pieces().values(z)
 
     def slopes(self, z: ArrayLike) -> Array:
-        z, pieces = np.asarray(z, dtype=float), self.pieces()
-        k, t = _locate(pieces, z)
-        powers = np.arange(1, 4) * t[..., None] ** np.arange(3)
-        slopes = np.einsum("...ip,...p->...i", pieces.coefficients[k][..., 1:], powers) / pieces.step
-        return slopes * ((z > self.interval[0]) & (z < self.interval[1]))[..., None]
+        return self.pieces().slopes(z)
 
     def penalty(self) -> Array:
         return second_difference_penalty(self.n_basis)
@@ -202,7 +146,7 @@ class RBFBasis:
     width: float | None = None
 
     def __post_init__(self) -> None:
-        _check(self.interval, self.n_basis, 2, "a grid of Gaussians")
+        check_grid(self.interval, self.n_basis, 2, "a grid of Gaussians")
         length = self.interval[1] - self.interval[0]
         if self.width is not None and not (length / 1000 <= self.width < np.inf):
             raise InvalidParameterError(
@@ -235,7 +179,7 @@ class RBFBasis:
         low, high = self.interval[0] - _RBF_REACH * self.h, self.interval[1] + _RBF_REACH * self.h
         n_cells = int(np.ceil((high - low) / self.h * resolution))
         nodes = np.linspace(low, high, n_cells + 1)
-        return Pieces(low, (high - low) / n_cells, _hermite(self.values(nodes), self.slopes(nodes), nodes))
+        return Pieces(low, (high - low) / n_cells, hermite(self.values(nodes), self.slopes(nodes), nodes))
 
     def resolution(self, a: Array, tolerance: float = 1e-6) -> int:
         """Return cells per width such that the Hermite bound 3/384 r^-4 sum |a_i| is below tolerance * sup |sigma|.
@@ -250,51 +194,48 @@ class RBFBasis:
         return int(min(max(2 ** np.ceil(np.log2(needed)), _RBF_RESOLUTION), 512))
 
 
-def make_basis(name: str, n_basis: int = 16, interval: tuple[float, float] = (-3.0, 3.0)) -> Basis:
-    """Return the basis called ``"bspline"`` (cubic) or ``"rbf"``."""
+def make_basis(name: str, n_basis: int | None = None, interval: tuple[float, float] | None = None) -> Basis:
+    """Return the basis of a name: ``"bspline"`` (cubic), ``"rbf"``, ``"polynomial"``, or that of a `FixedActivation`.
+
+    There are 16 functions unless ``n_basis`` is given, over (-3, 3) unless ``interval`` is. A fixed activation is one
+    function, over (-16, 16).
+
+    >>> make_basis("relu").n_basis
+    1
+    """
+    where: dict[str, Any] = {} if interval is None else {"interval": interval}
+    if isinstance(name, str) and name in FIXED_ACTIVATIONS:
+        if n_basis not in (None, 1):
+            raise InvalidParameterError(f"basis {name!r} is one function", n_basis, "Leave n_basis out.")
+        return FixedActivation(name, **where)
+    size = 16 if n_basis is None else n_basis
     if name == "bspline":
-        return BSplineBasis(n_basis, interval=interval)
+        return BSplineBasis(size, **where)
     if name == "rbf":
-        return RBFBasis(n_basis, interval=interval)
-    raise InvalidParameterError("basis must be 'bspline' or 'rbf'", name, "Or pass a Basis object of your own.")
+        return RBFBasis(size, **where)
+    if name == "polynomial":
+        return PolynomialBasis(size - 1, **where)
+    fixed = ", ".join(map(repr, FIXED_ACTIVATIONS))
+    rule = f"basis must be 'bspline', 'rbf', 'polynomial', or a fixed activation: {fixed}"
+    raise InvalidParameterError(rule, name, "Or pass a Basis object of your own.")
 
 
 def fit_function(basis: Basis, function: Callable[[Array], Array]) -> Array:
-    """Return coefficients (n_basis,) of the least-squares fit of ``function`` on the interval."""
+    """Return coefficients (n_basis,) of the least-squares fit of ``function`` on the interval; one for one function.
+
+    Of one function only the scale could be fitted, which is free in a model, and may be zero.
+    """
+    if basis.n_basis == 1:
+        return np.ones(1)
     grid = np.linspace(*basis.interval, 16 * basis.n_basis)
     return np.linalg.lstsq(basis.values(grid), function(grid), rcond=1e-8)[0]
 
 
-def _check(interval: tuple[float, float], n_basis: int, minimum: int, what: str) -> None:
-    low, high = interval
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise InvalidParameterError(
-            "interval must be (low, high) with low < high, both finite", interval, "The default is (-3.0, 3.0)."
-        )
-    if not isinstance(n_basis, int | np.integer) or n_basis < minimum:
-        raise InvalidParameterError(
-            f"n_basis must be a whole number, at least {minimum} for {what}", n_basis, "The default is 16."
-        )
+def random_shapes(basis: Basis, steps: Array) -> Array:
+    """Return activations (n, n_basis) made of standard normal ``steps`` (n, n_basis): random walks along the grid.
 
-
-def _locate(pieces: Pieces, z: ArrayLike) -> tuple[Array, Array]:
-    u = np.clip(pieces.cell_coordinate(z), -0.5, pieces.n_cells - 0.5)
-    k = np.minimum(np.floor(u + 0.5), pieces.n_cells - 1).astype(np.intp)
-    return k, u - k
-
-
-def _hermite(values: Array, slopes: Array, nodes: Array) -> Array:
-    """Return cubics about the middle of each cell that match values and slopes at its ends, (n_cells, n_basis, 4)."""
-    step = nodes[1] - nodes[0]
-    left, right = values[:-1], values[1:]
-    left_slope, right_slope = slopes[:-1] * step, slopes[1:] * step
-    rise = right - left
-    return np.stack(
-        [
-            (left + right) / 2 + (left_slope - right_slope) / 8,
-            1.5 * rise - (left_slope + right_slope) / 4,
-            (right_slope - left_slope) / 2,
-            (left_slope + right_slope) - 2 * rise,
-        ],
-        axis=-1,
-    )
+    Polynomials have no grid; the Legendre coefficients of a random walk fall as 1 / (k + 1).
+    """
+    if isinstance(basis, PolynomialBasis):
+        return np.asarray(steps / np.arange(1, basis.n_basis + 1))
+    return np.cumsum(steps, axis=1)

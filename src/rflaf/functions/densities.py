@@ -19,7 +19,7 @@ the same state begins with the columns of the narrower one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
@@ -35,7 +35,11 @@ _SOBOL_MAX_FEATURES = 21201  # direction numbers are tabulated up to here
 
 @runtime_checkable
 class Density(Protocol):
-    """Interface of p(w); any object with these three members can be passed as a density."""
+    """Interface of p(w); any object with these three members can be passed as a density.
+
+    An object that draws from another density q in place of p has a method ``importance(W)`` too, which returns
+    sqrt(p/q) of each column, (n_components,).
+    """
 
     @property
     def name(self) -> str: ...
@@ -211,10 +215,11 @@ class Directions:
     offset: Array
     importance: Array
     n_draws: int
+    _inputs: tuple[Array, Array] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for field in ("W", "offset", "importance"):
-            object.__setattr__(self, field, np.asarray(getattr(self, field), dtype=np.float64, order="C"))
+        for name in ("W", "offset", "importance"):
+            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64, order="C"))
         if self.W.ndim != 2:
             raise InvalidParameterError("W must have two dimensions", self.W.shape, "Pass directions as columns.")
         _check_vector("offset", self.offset, self.n_components)
@@ -233,7 +238,18 @@ class Directions:
         indices = np.asarray(indices)
         W, offset = self.W[:, indices], self.offset[indices]
         weights = self.importance[indices] if importance is None else np.asarray(importance, dtype=np.float64)
-        return Directions(W, offset, weights, W.shape[1] if n_draws is None else n_draws)
+        return Directions(W, offset, weights, W.shape[1] if n_draws is None else n_draws, self._inputs)
+
+    @property
+    def inputs(self) -> tuple[Array, Array]:
+        """Centre and scale, each (n_features,), of the inputs u = (x - centre) / scale that the density was drawn for.
+
+        By `fold` and `scaled`; neither is kept in a model file, nor where every component has a scale of its own.
+        """
+        if self._inputs is None:
+            rule = "directions must know the inputs that they were drawn for"
+            raise InvalidParameterError(rule, "scaled one by one, or read from a file", "Fit the model again.")
+        return self._inputs
 
     def fold(self, center: ArrayLike, scale: ArrayLike) -> Directions:
         """Return directions for raw inputs: z = w . ((x - center) / scale) + offset becomes z = w' . x + offset'.
@@ -244,15 +260,18 @@ class Directions:
         _check_vector("center", center, self.n_features)
         _check_vector("scale", scale, self.n_features)
         W = np.divide(self.W, scale[:, None], out=np.zeros_like(self.W), where=scale[:, None] != 0)
-        return replace(self, W=W, offset=self.offset - center @ W)
+        return replace(self, W=W, offset=self.offset - center @ W, _inputs=(center, scale))
 
     def scaled(self, factor: float | Array) -> Directions:
         """Return directions whose projections are multiplied by ``factor``, a number or one per component."""
-        return replace(self, W=self.W * factor, offset=self.offset * factor)
+        inputs = None
+        if self._inputs is not None and np.ndim(factor) == 0:
+            inputs = self._inputs[0], self._inputs[1] / factor
+        return replace(self, W=self.W * factor, offset=self.offset * factor, _inputs=inputs)
 
 
 def draw(density: Density, n_features: int, n_components: int, rng: np.random.Generator) -> Directions:
-    """Draw n_components directions from ``density`` by plain sampling, with offsets zero and importance one."""
+    """Draw n_components directions from ``density``, with offsets zero; importance is one unless it has its own."""
     _check_sizes(n_features, n_components)
     W = density.sample(n_features, n_components, rng)
     if np.shape(W) != (n_features, n_components):
@@ -261,7 +280,10 @@ def draw(density: Density, n_features: int, n_components: int, rng: np.random.Ge
             np.shape(W),
             "Return directions as columns.",
         )
-    return Directions(W, np.zeros(n_components), np.ones(n_components), n_components)
+    importance = getattr(density, "importance", None)
+    weights = np.ones(n_components) if importance is None else importance(W)
+    as_they_are = np.zeros(n_features), np.ones(n_features)
+    return Directions(W, np.zeros(n_components), weights, n_components, as_they_are)
 
 
 def _check_sizes(n_features: int, n_components: int) -> None:

@@ -1,6 +1,6 @@
-"""Risk bounds, the settings they ask for, and numbers of random features.
+"""Risk bounds, the settings they ask for, and the growth of the widths.
 
-Theorems 3.2, 3.6, 4.1 and 4.2, Corollaries 3.3, 3.4, 3.7 and 3.8, and the growth of the widths in Tables 1 and 2.
+Theorems 3.2, 3.6, 4.1 and 4.2, Lemma 2.1, and Tables 1 and 2; `rflaf.theory.widths` has the numbers of features.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ from numpy.typing import ArrayLike
 
 from rflaf.errors import InvalidParameterError
 
-from .dimension import Case, check_case, check_delta, check_fraction, check_lambda, check_positive
-
-PAPER_CONSTANT = 5.0
+from .dimension import Case, check_case, check_fraction, check_lambda, check_positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,37 +42,71 @@ class RiskBound:
         return self.sampling + self.complexity + self.approximation + self.resampling
 
 
-def risk_bound(case: Case, lam: float, h: float, n_samples: float, epsilon: float, constant: float = 1.0) -> RiskBound:
-    """Return the bound of Theorem 3.2 or 3.6, which holds with probability 1 - delta at `width` features.
+def risk_bound(
+    case: Case,
+    lam: float,
+    h: float,
+    n_samples: float,
+    epsilon: float,
+    constant: float = 1.0,
+    lipschitz: float = 1.0,
+) -> RiskBound:
+    """Return the bound of Theorem 3.2 or 3.6, which holds with probability 1 - delta at `width_for` features.
 
-    squared:    4 lambda       + C / (h sqrt(n)) + 2 epsilon
-    lipschitz:  4 sqrt(lambda) + C / (h sqrt(n)) + epsilon
+    squared:    4 lambda         + C / (h sqrt(n))   + 2 epsilon
+    lipschitz:  4 L sqrt(lambda) + L C / (h sqrt(n)) + L epsilon
 
-    ``constant`` is C. For the squared loss the paper's epsilon is the square of the error of the activation.
+    ``constant`` is C. For the squared loss the paper's epsilon is the square of the error of the activation. A loss of
+    Lipschitz constant L over L meets Assumption 3.5; lambda is the penalty of that quotient, so problem (7) of the loss
+    itself has the penalty L lambda.
     """
+    L = check_lipschitz(case, lipschitz)
     sampling = _sampling_term(case, lam)
     check_positive("h", h, "Use grid_for.")
     check_positive("n_samples", n_samples, "Give the number of rows.")
-    factor = 2.0 if case == "squared" else 1.0
-    return RiskBound(sampling, constant / (h * math.sqrt(n_samples)), factor * check_fraction("epsilon", epsilon))
+    factor = 2.0 if case == "squared" else L
+    return RiskBound(
+        L * sampling, L * constant / (h * math.sqrt(n_samples)), factor * check_fraction("epsilon", epsilon)
+    )
 
 
 def algorithm_bound(
-    case: Case, lam: float, lam_star: float, h: float, n_samples: float, epsilon: float, constant: float = 1.0
+    case: Case,
+    lam: float,
+    lam_star: float,
+    h: float,
+    n_samples: float,
+    epsilon: float,
+    constant: float = 1.0,
+    lipschitz: float = 1.0,
 ) -> RiskBound:
     """Return the bound of Theorem 4.1 or 4.2 for Algorithm 1: a plain pool at lambda, leverage sampling at lambda*.
 
-    squared:    4 lambda + 4 lambda*             + C / (h sqrt(n)) + 4 epsilon
-    lipschitz:  4 sqrt(lambda) + 4 sqrt(lambda*) + C / (h sqrt(n)) + 2 epsilon
+    squared:    4 lambda + 4 lambda*                 + C / (h sqrt(n))   + 4 epsilon
+    lipschitz:  4 L sqrt(lambda) + 4 L sqrt(lambda*) + L C / (h sqrt(n)) + 2 L epsilon
     """
-    pool = risk_bound(case, lam, h, n_samples, epsilon, constant)
-    return replace(pool, approximation=2 * pool.approximation, resampling=_sampling_term(case, lam_star))
+    pool = risk_bound(case, lam, h, n_samples, epsilon, constant, lipschitz)
+    resampling = lipschitz * _sampling_term(case, lam_star)
+    return replace(pool, approximation=2 * pool.approximation, resampling=resampling)
 
 
-def lambda_for(case: Case, epsilon: float) -> float:
-    """Return the lambda whose sampling term is ``epsilon``: epsilon / 4 (squared) or (epsilon / 4)^2 (Lipschitz)."""
-    quarter = check_fraction("epsilon", epsilon) / 4
-    return quarter if check_case(case) == "squared" else quarter**2
+def lambda_for(case: Case, epsilon: float, lipschitz: float = 1.0) -> float:
+    """Return the lambda whose sampling term is ``epsilon``: epsilon / 4 (squared) or (epsilon / 4 L)^2 (Lipschitz).
+
+    >>> lambda_for("lipschitz", 0.4), lambda_for("lipschitz", 0.4, lipschitz=2.0)
+    (0.010000000000000002, 0.0025000000000000005)
+    """
+    quarter = check_fraction("epsilon", epsilon) / (4 * check_lipschitz(case, lipschitz))
+    return quarter if case == "squared" else quarter**2
+
+
+def check_lipschitz(case: Case, lipschitz: float) -> float:
+    """Return L, which must be a number above zero, and one for the squared loss."""
+    check_case(case)
+    check_positive("lipschitz", lipschitz, "A loss without a Lipschitz constant has no theorem.")
+    if case == "squared" and lipschitz != 1:
+        raise InvalidParameterError("the squared loss has no Lipschitz constant", lipschitz, "Leave it out.")
+    return lipschitz
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,50 +141,6 @@ def n_samples_for(h: float, epsilon: float) -> int:
 def _sampling_term(case: Case, lam: float) -> float:
     check_lambda(lam)
     return 4 * (lam if check_case(case) == "squared" else math.sqrt(lam))
-
-
-def width(mass: float, dimension: float, delta: float, constant: float = PAPER_CONSTANT) -> int:
-    """Return the number of features of Theorem 3.2, drawn from q = l~ / mass for any l~ >= l with integral ``mass``.
-
-    s >= 5 mass log(16 d / delta). Lemma E.4 gives 1/e^2 + 2/(3e) = 16/3 at e = 1/2 in place of 5, and loses a factor of
-    two in the exponent; `bernstein_width` keeps it.
-
-    >>> width(mass=10.0, dimension=10.0, delta=0.1)
-    369
-    """
-    _check_sizes(mass, dimension, delta)
-    return max(1, math.ceil(constant * mass * math.log(16 * dimension / delta)))
-
-
-def leverage_width(dimension: float, delta: float, constant: float = PAPER_CONSTANT) -> int:
-    """Return 5 d log(16 d / delta), the number of leverage-weighted features of Corollaries 3.3 and 3.7."""
-    return width(dimension, dimension, delta, constant)
-
-
-def plain_width(bound: float, lam: float, dimension: float, delta: float, constant: float = PAPER_CONSTANT) -> int:
-    """Return (5 |sigma|^2 / lambda) log(16 d / delta), the number of plain features of Corollaries 3.4 and 3.8.
-
-    ``bound`` is |sigma|, the largest absolute value of the activation.
-
-    >>> plain_width(bound=1.0, lam=0.1, dimension=10.0, delta=0.1)
-    369
-    """
-    check_positive("bound", bound, "It is the largest absolute value of the activation.")
-    return width(bound**2 / check_lambda(lam), dimension, delta, constant)
-
-
-def bernstein_width(mass: float, dimension: float, delta: float, accuracy: float = 0.5, top: float = 1.0) -> int:
-    """Return the width of Lemma E.4 with every constant of the matrix Bernstein inequality (Lemma E.6).
-
-    2 mass (top / e^2 + 2 / (3 e)) log(8 d / (top delta)) features bring the Gram matrix within ``accuracy`` e, where
-    ``top`` = mu_1 / (mu_1 + lambda) lies between 1/2 and 1 under Assumption 2.2.
-    """
-    _check_sizes(mass, dimension, delta)
-    check_fraction("accuracy", accuracy)
-    if not 0.5 <= top <= 1:
-        raise InvalidParameterError("top must lie between 1/2 and 1", top, "Use 1.")
-    rate = 2 * mass * (top / accuracy**2 + 2 / (3 * accuracy))
-    return max(1, math.ceil(rate * math.log(8 * dimension / (top * delta))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +200,3 @@ def render_growth_table(case: Case) -> str:
     """Return `growth_table` in Markdown."""
     rows = [f"| {cell.scheme} | {cell.spectrum} | {cell.formula} |" for cell in growth_table(case)]
     return "\n".join(["| sampling | spectrum | features for risk O(e) |", "| --- | --- | --- |", *rows])
-
-
-def _check_sizes(mass: float, dimension: float, delta: float) -> None:
-    check_positive("mass", mass, "It is the integral of the bound on the leverage score function.")
-    check_positive("dimension", dimension, "Use effective_dimension.")
-    check_delta(delta)

@@ -57,7 +57,7 @@ def effective_dimension(eigenvalues: ArrayLike, lam: ArrayLike) -> Any:
         raise InvalidParameterError("lambda must be a number or several", lam, "The paper uses 1 / sqrt(n).")
     for value in lams.flat:
         check_lambda(float(value))
-    _warn_if_above(float(lams.max()), float(mu.max()))
+    warn_if_above(float(lams.max()), float(mu.max()))
     d = np.sum(mu / (mu + lams[..., None]), axis=-1)
     return float(d[0]) if np.ndim(lam) == 0 else d.reshape(np.shape(lam))
 
@@ -75,8 +75,8 @@ def leverage_function(K: ArrayLike, features: ArrayLike, lam: float) -> Array:
     if Z.ndim != 2 or Z.shape[0] != K.shape[0]:
         rule = f"features must have the shape (n, m) with n = {K.shape[0]}"
         raise InvalidParameterError(rule, Z.shape, "Pass one column per direction.")
-    _check_finite("features", Z)
-    _warn_if_above(lam, _largest_eigenvalue(K) / len(K))
+    check_finite("features", Z)
+    warn_if_above(lam, largest_eigenvalue(K) / len(K))
     factor = scipy.linalg.cho_factor(K + len(K) * lam * np.eye(len(K)), lower=True)
     return np.einsum("nm,nm->m", Z, scipy.linalg.cho_solve(factor, Z))
 
@@ -93,7 +93,7 @@ def pool_scores(blocks: Iterable[Array], lam: float) -> Array:
     check_lambda(lam)
     G, n_rows = _sum_products(blocks)
     s, ridge = G.shape[0], G.shape[0] * n_rows * lam
-    _warn_if_above(lam, _largest_eigenvalue(G) / (s * n_rows))
+    warn_if_above(lam, largest_eigenvalue(G) / (s * n_rows))
     factor = scipy.linalg.cho_factor(G + ridge * np.eye(s), lower=True)
     inverse = scipy.linalg.cho_solve(factor, np.eye(s)).diagonal()
     return np.clip(s * (1 - ridge * inverse), 0, s)
@@ -107,7 +107,7 @@ def _sum_products(blocks: Iterable[Array]) -> tuple[Array, int]:
         if Z.ndim != 2 or (total is not None and Z.shape[1] != total.shape[0]):
             rule = "every block of features must have the shape (n_rows, s)"
             raise InvalidParameterError(rule, Z.shape, "Pass blocks of equal width.")
-        _check_finite("features", Z)
+        check_finite("features", Z)
         total = Z.T @ Z if total is None else total + Z.T @ Z
         n_rows += Z.shape[0]
     if total is None or n_rows == 0 or total.size == 0:
@@ -124,6 +124,7 @@ def gram_deviation(K: ArrayLike, K_hat: ArrayLike, lam: float) -> float:
     0.5
     """
     K, K_hat, shift = _check_pair(K, K_hat, lam)
+    warn_if_above(lam, largest_eigenvalue(K) / len(K))
     values = scipy.linalg.eigh(K_hat - K, K + shift, eigvals_only=True)
     return float(np.abs(values).max())
 
@@ -138,7 +139,8 @@ def worst_risk(K: ArrayLike, K_hat: ArrayLike, lam: float) -> float:
     0.75
     """
     K, K_hat, shift = _check_pair(K, K_hat, lam)
-    return lam * _largest_eigenvalue(K, K_hat + shift)
+    warn_if_above(lam, largest_eigenvalue(K) / len(K))
+    return lam * largest_eigenvalue(K, K_hat + shift)
 
 
 def squared_norm(K: ArrayLike, values: ArrayLike) -> float:
@@ -150,7 +152,7 @@ def squared_norm(K: ArrayLike, values: ArrayLike) -> float:
     if f.shape != K.shape[:1]:
         rule = f"values must have the shape (n,) with n = {K.shape[0]}"
         raise InvalidParameterError(rule, f.shape, "Pass one value per row.")
-    _check_finite("values", f)
+    check_finite("values", f)
     mu, U = scipy.linalg.eigh(K)
     kept = mu > _ROUNDING * max(float(mu[-1]), np.finfo(float).tiny)
     return float(np.sum((U[:, kept].T @ f) ** 2 / mu[kept]))
@@ -161,7 +163,7 @@ def check_eigenvalues(eigenvalues: ArrayLike) -> Array:
     mu = np.asarray(eigenvalues, dtype=np.float64)
     if mu.ndim != 1 or mu.size == 0:
         raise InvalidParameterError("eigenvalues must have the shape (k,)", mu.shape, "Pass a list of one or more.")
-    _check_finite("eigenvalues", mu)
+    check_finite("eigenvalues", mu)
     if mu.min() < -_ROUNDING * max(float(mu.max()), 0.0):
         _refuse_negative(float(mu.min()))
     return np.maximum(mu, 0.0)
@@ -179,18 +181,18 @@ def check_delta(delta: float) -> float:
     return check_fraction("delta", delta)
 
 
-def _warn_if_above(lam: float, largest: float) -> None:
-    """Warn if lambda exceeds mu_1 (Assumption 2.2)."""
+def warn_if_above(lam: float, largest: float, stacklevel: int = 3) -> None:
+    """Warn the caller of the caller if lambda exceeds mu_1, the ``largest`` eigenvalue of K / n (Assumption 2.2)."""
     if lam > largest * (1 + _ROUNDING):
         warnings.warn(
             f"lambda = {lam:.3g} is above the largest eigenvalue {largest:.3g} of K / n (Assumption 2.2): the penalty"
             " is stronger than the strongest signal, fits are close to zero and the bounds do not hold. Lower lambda.",
             AssumptionWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 
-def _largest_eigenvalue(K: Array, B: Array | None = None) -> float:
+def largest_eigenvalue(K: Array, B: Array | None = None) -> float:
     """Return the largest eigenvalue of K, or of B^-1 K."""
     return float(scipy.linalg.eigvalsh(K, B, subset_by_index=[len(K) - 1] * 2)[0])
 
@@ -201,7 +203,7 @@ def _check_gram(matrix: ArrayLike) -> Array:
     K: Array = given.astype(np.float64)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or K.size == 0:
         raise InvalidParameterError("a Gram matrix must be square", K.shape, "Pass K of shape (n, n).")
-    _check_finite("a Gram matrix", K)
+    check_finite("a Gram matrix", K)
     coarse = given.dtype.kind == "f" and given.dtype.itemsize < K.itemsize
     rounding = _ROUNDINGS * float(np.finfo(given.dtype).eps) if coarse else _ROUNDING
     off = float(np.abs(K - K.T).max())
@@ -227,7 +229,7 @@ def _check_pair(K: ArrayLike, K_hat: ArrayLike, lam: float) -> tuple[Array, Arra
     return first, second, len(first) * check_lambda(lam) * np.eye(len(first))
 
 
-def _check_finite(name: str, values: Array) -> None:
+def check_finite(name: str, values: Array) -> None:
     """Refuse NaN and infinity."""
     if not np.isfinite(values).all():
         wrong = float(values[~np.isfinite(values)][0])

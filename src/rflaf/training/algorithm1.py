@@ -15,11 +15,12 @@ import numpy as np
 from rflaf.errors import Array, StopReason
 from rflaf.functions.densities import Directions
 from rflaf.model.greedy import Selection
-from rflaf.training.solvers.leverage import Leverage, resample
-from rflaf.training.solvers.shared_activation import SharedActivation
+from rflaf.training.solvers.leverage import Leverage, Pool, advice, resample
+from rflaf.training.solvers.shared_activation import LearnedActivation
 
 from .final_fit import FitResult, Fitted, conclude, fit_per_component, fit_shared
-from .pools import draw_activations, draw_pool, enough_components, learn_activation, score_pool, select_pool
+from .first_fit import fit_pool, report_pool
+from .pools import draw_activations, draw_pool, enough_components, learn_activation, select_pool
 from .problem import Fit
 
 _log = logging.getLogger("rflaf")
@@ -43,7 +44,9 @@ def run_algorithm1(fit: Fit) -> FitResult:
     alpha = fitted.ridge / kept.directions.n_draws
     _log.info("solved for %d output weights on %d rows, alpha %.3g (line 6)", model.n_components, n_rows, alpha)
     search = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
-    return conclude(fit, fitted, model, alpha, **search, leverage=kept.leverage, selection=kept.selection)
+    return conclude(
+        fit, fitted, model, alpha, **search, leverage=kept.leverage, pool=kept.pool, selection=kept.selection
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,9 @@ class _Kept:
     """The components to fit, an activation to start from, and the scores they were chosen by."""
 
     directions: Directions
-    start: SharedActivation | None = None
+    start: LearnedActivation | None = None
     leverage: Leverage | None = None
+    pool: Pool | None = None
     selection: Selection | None = None
 
 
@@ -77,18 +81,15 @@ def _keep_by_leverage(fit: Fit, pool: Directions) -> _Kept:
         enough = _keep_enough(fit, pool)
         width, start = enough.directions.n_components, enough.start
     # Line 2: fit the pool and keep its activation.
-    approximate = learn_activation(fit, pool, start)
-    _log.info("learned the activation of the pool: %s (line 2)", approximate.stop_reason.value)
+    fitted = fit_pool(fit, pool, start)
+    _log.info("learned the activation of the pool: %s (line 2)", fitted.activation.stop_reason.value)
     # Line 3: ridge leverage scores of the pool under that activation.
-    leverage = score_pool(fit, pool, approximate).settled()
-    _log.info(
-        "scored the pool: effective dimension %.1f, largest score %.1f times the mean (line 3)",
-        leverage.effective_dimension,
-        leverage.spread,
-    )
+    leverage = fitted.scores(fit)
+    _log.info("scored the pool: effective dimension %.1f (line 3)", leverage.effective_dimension)
+    _log.info("%s", advice(leverage.spread))
     # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
-    directions, leverage = resample(pool, leverage, width, fit.rng)
-    return _Kept(directions, approximate, leverage)
+    directions, leverage = resample(pool, leverage, width, fit.rng, fit.spec.replace)
+    return _Kept(directions, fitted.activation, leverage, report_pool(fit, pool, fitted, leverage, directions))
 
 
 def _keep_greedily(fit: Fit, pool: Directions) -> _Kept:
@@ -113,4 +114,7 @@ def _solve(fit: Fit, kept: _Kept) -> tuple[Fitted, Array, StopReason]:
     learned = learn_activation(fit, kept.directions, kept.start)
     _log.info("learned the activation in %d steps: %s (line 6)", len(learned.trace) - 1, learned.stop_reason.value)
     fitted = fit_shared(fit, kept.directions, learned)
+    if fitted.trace and learned.stop_reason is not StopReason.NOTHING_TO_LEARN:
+        _log.info("descended on all rows in %d steps: %s (line 6)", len(fitted.trace) - 1, fitted.solved.value)
+        return fitted, np.array(fitted.trace), fitted.solved
     return fitted, learned.trace, fitted.solved if fitted.solved is StopReason.ITERATIONS else learned.stop_reason

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, StopReason
+from rflaf.functions.bases import Basis
 from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Loss, Units
+from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
 from rflaf.model.greedy import Selection
 from rflaf.model.last_layer import LastLayer, noise_variance, unscale
@@ -30,17 +32,20 @@ from .online import Terms
 from .problem import Fit
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
 from .solvers.convex_loss.descent import tolerance, whiten
-from .solvers.leverage import Leverage
+from .solvers.exact_search import ExactTask, descend
+from .solvers.leverage import Leverage, Pool
 from .solvers.per_component import ExpandedMap, expand, leading_shapes, solve_per_component
 from .solvers.refined.encoded_rows import read
 from .solvers.refined.search import Outliers, Trial
-from .solvers.shared_activation import SharedActivation
+from .solvers.shared_activation import LearnedActivation, minimise_on_sphere
+from .solvers.whole_risk import WholeRisk
 from .specification import FitSpec
 
 SAMPLE_ROWS = 2000  # to measure the importance of columns on
 JUDGED_ROWS = 8000  # sampled to choose a ridge by
 _FEW_UNKNOWNS = 512  # up to here eigenvalues are cheap
 _FEW_ROWS = 2000
+_FALL = 1e-10  # of the objective in a step, at which an exact descent ends
 _TOLERANCE = 1e-5  # of the gradient at the constant answer
 
 
@@ -48,7 +53,8 @@ _TOLERANCE = 1e-5  # of the gradient at the constant answer
 class Fitted:
     """Activations, output weights and intercept in the units of a problem, and how they were found.
 
-    ``last_layer`` holds the sums behind a solution in closed form, ``solved`` why the search for any other ended.
+    ``last_layer`` holds the sums behind a solution in closed form, ``solved`` why the search for any other ended,
+    ``trace`` the objective at every step of an exact descent.
     """
 
     activation: Activation
@@ -59,6 +65,7 @@ class Fitted:
     last_layer: LastLayer | None = None
     solved: StopReason = StopReason.CONVEX
     objective: float = 0.0
+    trace: tuple[float, ...] = ()
 
     def model(self, directions: Directions, units: Units, curves: ColumnCurves | None = None) -> RandomFeatureModel:
         """Return the model in the units of the targets, which are folded into output weights and intercept."""
@@ -72,7 +79,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """A model and how it was found."""
+    """A model and how it was found; ``beyond`` is the share of projections that a fixed activation does not follow."""
 
     model: RandomFeatureModel
     loss: Loss
@@ -84,21 +91,40 @@ class FitResult:
     stop_reason: StopReason
     column_importance: Array
     leverage: Leverage | None = None
+    pool: Pool | None = None
     selection: Selection | None = None
     trials: tuple[Trial, ...] = ()
     outliers: Outliers | None = None
+    beyond: float = 0.0
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
     """Return the result of a fit, with the terms of later updates and the importance of the columns on a sample."""
     problem, sample = fit.problem, fit.source.sample(SAMPLE_ROWS, fit.rng)
     terms = Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, fit.spec.intercept)
-    importance = model.column_importance(read(sample, range(len(sample)), 1.0).X)
-    return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, column_importance=importance, **found)
+    rows = read(sample, range(len(sample)), 1.0).X
+    measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
+    return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 
 
-def fit_shared(fit: Fit, directions: Directions, learned: SharedActivation) -> Fitted:
-    """Fit the output weights under one activation for all components, as learned."""
+def _beyond(model: RandomFeatureModel, rows: Array) -> float:
+    """Return the share of projections outside the interval of a fixed activation that is not constant there."""
+    basis = model.activation.basis
+    if not isinstance(basis, FixedActivation) or basis.constant_outside:
+        return 0.0
+    u, (low, high) = model.projections(rows), basis.interval
+    return float(np.mean((u < low) | (u > high)))
+
+
+def _of_shapes(basis: Basis, a: Array) -> Activation:
+    """Return one activation per component; one for all where the basis has one shape only."""
+    return Activation(basis, a[:1] if basis.n_basis == 1 else a)
+
+
+def fit_shared(fit: Fit, directions: Directions, learned: LearnedActivation) -> Fitted:
+    """Fit the output weights under one activation for all components: as learned, or the best of all on all rows."""
+    if fit.spec.exact:
+        return _descend_exactly(fit, directions, learned)
     spec, a = fit.spec, learned.a[None]
     features = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     activation = Activation(spec.basis, a, learned.covariance)
@@ -110,6 +136,41 @@ def fit_shared(fit: Fit, directions: Directions, learned: SharedActivation) -> F
     solution = system.solve(choice.ridge)
     layer = LastLayer(equations, choice.ridge, _noise(system, solution, choice), spec.intercept)
     return _of_ridge(activation, solution, layer)
+
+
+def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivation) -> Fitted:
+    """Fit activation and output weights together, to the minimum on all rows and components."""
+    if not fit.closed_form:
+        return _descend_exactly_by_loss(fit, directions, learned)
+    spec, choices = fit.spec, dict[float, _Choice]()
+
+    def choose_ridge(a: Array, equations: NormalEquations) -> float:
+        features = compile_map(directions, spec.basis.pieces(a[None]), a[None], fit.source.dtype)
+        system = equations.system(spec.intercept)
+        choice = best_ridge(fit, features, directions, directions.importance, equations, system)
+        choices[choice.ridge] = choice
+        return choice.ridge
+
+    task = ExactTask(fit.source, directions, spec.basis, spec.intercept, fit.rng, fit.executor)
+    descent = descend(task, learned.a, choose_ridge)
+    place, activation = descent.place, Activation(spec.basis, descent.place.a[None], learned.covariance)
+    choice = choices[place.solution.ridge]
+    layer = LastLayer(place.equations, choice.ridge, _noise(place.system, place.solution, choice), spec.intercept)
+    return replace(_of_ridge(activation, place.solution, layer), solved=descent.stop_reason, trace=tuple(descent.trace))
+
+
+def _descend_exactly_by_loss(fit: Fit, directions: Directions, learned: LearnedActivation) -> Fitted:
+    """The same under any loss; its ridge is chosen under the activation learned before."""
+    spec, problem = fit.spec, fit.problem
+    sample = replace(fit, spec=replace(spec, exact=False))
+    first = fit_shared(sample, directions, learned)
+    risk = WholeRisk(
+        fit.source, directions, spec.basis.pieces(), problem.loss, problem.base, first.ridge, spec.intercept,
+        fit.executor, spec.memory, spec.search.max_iter,
+    )  # fmt: skip
+    a, trace, reason = minimise_on_sphere(risk.evaluate, learned.a, spec.search.max_iter, _FALL, risk.metric(learned.a))
+    activation = Activation(spec.basis, a[None], learned.covariance)
+    return replace(_of_risk(activation, risk.solve(a)), solved=reason, trace=tuple(trace))
 
 
 def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
@@ -126,7 +187,7 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     learned = solve_per_component(equations, solution, features.T, spec.intercept)
     noise = _noise(system, solution, choice) + _lost(learned.equations, learned.v, solution, spec)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
-    fitted = _of_ridge(Activation(spec.basis, learned.a), solution, layer)
+    fitted = _of_ridge(_of_shapes(spec.basis, learned.a), solution, layer)
     return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective)
 
 
@@ -138,11 +199,11 @@ def _minimise_per_component(fit: Fit, directions: Directions, features: Expanded
     shapes = leading_shapes(theta)
     a = shapes @ features.T.T
     if theta.shape[2] == 1:
-        return replace(_of_risk(Activation(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
+        return replace(_of_risk(_of_shapes(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
     kept = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     same = fit.respecified(alpha=convex.ridge / directions.n_draws)
     start = np.einsum("mi,mio->mo", shapes, theta), convex.intercept
-    return _of_risk(Activation(spec.basis, a), _minimise(same, directions, kept, directions.importance, start))
+    return _of_risk(_of_shapes(spec.basis, a), _minimise(same, directions, kept, directions.importance, start))
 
 
 def keep_trained(

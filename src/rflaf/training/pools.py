@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rflaf.errors import Array
-from rflaf.functions.bases import Basis
+from rflaf.functions.bases import Basis, random_shapes
 from rflaf.functions.densities import Directions, draw
 from rflaf.model.features import FeatureMap, compile_map
 from rflaf.model.greedy import (
@@ -32,11 +32,11 @@ from rflaf.rows.blocks import ArraySource, Block, BlockSource, stack
 from rflaf.rows.executors import Executor
 from rflaf.rows.folds import N_FOLDS, folds_of
 from rflaf.rows.moments import ColumnMoments
-from rflaf.training.solvers.leverage import Leverage, leverage_scores, sampled_leverage_scores
+from rflaf.training.solvers.leverage import PoolSums, sum_pool
 from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.shared_activation import (
     ActivationTask,
-    SharedActivation,
+    LearnedActivation,
     learn_shared_activation,
     polish_shared_activation,
     search_dtype,
@@ -50,20 +50,25 @@ _GREEDY_ROWS_PER_COMPONENT, GREEDY_ROWS = 40, (4000, 12_000)  # to choose by, be
 LEAST_GREEDY_ROWS = 1000  # where memory is short
 _WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30
+_EXACT_PIECES = 1e-12  # error of compiled basis functions, so that scores are those of the functions themselves
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
 
 def draw_pool(fit: Fit) -> tuple[float, Directions]:
-    """Line 1: draw directions w ~ p(w) for standardised inputs; return their length scale and the directions."""
+    """Line 1: draw directions w ~ p(w); return their length scale and the directions, for inputs as they are.
+
+    They are drawn for standardised inputs, or for inputs as they are if ``scale`` of the specification is False.
+    """
     moments = fit.problem.moments
     pool = draw(fit.spec.density, fit.source.n_features, fit.spec.n_pool, fit.rng)
-    return _scale(fit, pool.fold(moments.X.mean, moments.scale))
+    return _scale(fit, pool.fold(moments.X.mean, moments.scale) if fit.spec.scale else pool)
 
 
-def learn_activation(fit: Fit, directions: Directions, start: SharedActivation | None = None) -> SharedActivation:
+def learn_activation(fit: Fit, directions: Directions, start: LearnedActivation | None = None) -> LearnedActivation:
     """Learn one shared activation; under another loss the squared loss of a first step starts the search."""
     problem, spec = fit.problem, fit.spec
     task = ActivationTask(problem.proxy, directions, spec.basis, spec.intercept, spec.search, fit.rng, fit.executor)
+    task = replace(task, radius=spec.radius)
     if fit.closed_form:
         return learn_shared_activation(task, spec.alpha, None if start is None else start.a)
     if start is None:
@@ -77,7 +82,7 @@ def draw_activations(pool: Directions, basis: Basis, rng: np.random.Generator) -
 
     In experiments, components chosen by these do as well as those chosen by one activation learned for all.
     """
-    return np.cumsum(rng.standard_normal((pool.n_components, basis.n_basis)), axis=1)
+    return random_shapes(basis, rng.standard_normal((pool.n_components, basis.n_basis)))
 
 
 def compile_pool(pool: Directions, a: Array, spec: FitSpec, source: BlockSource) -> FeatureMap:
@@ -85,13 +90,12 @@ def compile_pool(pool: Directions, a: Array, spec: FitSpec, source: BlockSource)
     return compile_map(pool, spec.basis.pieces(a), a, source.dtype)
 
 
-def score_pool(fit: Fit, pool: Directions, activation: SharedActivation) -> Leverage:
-    """Line 3: return the ridge leverage scores of the pool under its activation."""
-    source, spec, executor = fit.source, fit.spec, fit.executor
-    feature_map = compile_pool(pool, activation.a[None], spec, source)
-    if spec.leverage_rows is None:
-        return leverage_scores(source, feature_map, spec.leverage_alpha, executor)
-    return sampled_leverage_scores(source, feature_map, spec.leverage_alpha, spec.leverage_rows, fit.rng, executor)
+def sum_products(fit: Fit, pool: Directions, a: Array) -> PoolSums:
+    """Sum what line 3 needs of the pool under its activation ``a`` (n_basis,), over all rows or a sample."""
+    source, spec = fit.source, fit.spec
+    features = compile_map(pool, spec.basis.pieces(a[None], _EXACT_PIECES), a[None], source.dtype)
+    n_rows = source.n_samples if spec.leverage_rows is None else spec.leverage_rows
+    return sum_pool(source, features, n_rows, fit.rng, fit.executor)
 
 
 def select_pool(fit: Fit, pool: Directions, a: Array) -> Selection:
@@ -120,7 +124,7 @@ def _feature_pool(sample: BlockSource, features: FeatureMap, intercept: bool, ex
     return feature_pool(of_part, features.n_components, rows.y.astype(np.float64), rows.weight, intercept, executor)
 
 
-def enough_components(fit: Fit, pool: Directions, activation: SharedActivation) -> WidthPath:
+def enough_components(fit: Fit, pool: Directions, activation: LearnedActivation) -> WidthPath:
     """Return the held-out error of the first k components of a pool, the nested draw of width k, for k on a grid."""
     sample = fit.problem.proxy.sample(_WIDTH_ROWS, fit.rng)
     table = read(sample, range(len(sample)), 1.0)
@@ -144,13 +148,17 @@ def _split(X: Array) -> tuple[Array, Array]:
 def _scale(fit: Fit, pool: Directions) -> tuple[float, Directions]:
     """Return the bandwidth and the directions divided by it, for projections of unit spread on the activation's grid.
 
-    Unless given, the bandwidth is the median spread of a projection. Where every component has an activation of its
-    own, every component is divided by its own spread.
+    Unless given, the bandwidth is the median spread of a projection: its standard deviation, or its root mean square
+    if inputs are not centred. Where every component has an activation of its own, every component is divided by its
+    own spread.
     """
     spec = fit.spec
     if spec.bandwidth is not None:
         return spec.bandwidth, pool.scaled(1 / spec.bandwidth)
-    spreads = _spreads(fit.source.sample(_BANDWIDTH_ROWS, fit.rng), pool, fit.executor)
+    sample = fit.source.sample(_BANDWIDTH_ROWS, fit.rng)
+    spreads = _spreads(sample, pool, fit.executor)
+    if not spec.scale:
+        spreads = np.hypot(spreads, _means(sample, pool))
     bandwidth = float(np.median(spreads)) or 1.0
     if spec.per_component:
         return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
@@ -171,6 +179,12 @@ def _spreads(sample: BlockSource, directions: Directions, executor: Executor) ->
 
     starts = range(0, directions.n_components, PART)
     return np.concatenate(executor.side_by_side([partial(of_part, first) for first in starts]))
+
+
+def _means(sample: BlockSource, directions: Directions) -> Array:
+    """Return the mean of every projection w . x over the rows of a sample."""
+    rows = stack(sample[i] for i in range(len(sample)))
+    return ColumnMoments.from_rows(rows.X, rows.weight).mean @ directions.W + directions.offset
 
 
 def _root_of_covariance(rows: Block) -> Array:

@@ -127,7 +127,14 @@ def _train_on_all_rows(fit: Fit, found: Settled) -> tuple[Refined, Array]:
     members = start_members(encoding, chunks[0][0], start, found.shape, found.recipe, fit.rng, n_rows)
     trace = train_members(members, chunks, n_rows, run_steps=fit.executor.fold, side_by_side=fit.executor.side_by_side)
     _log.info("trained %d components on %d rows, %s", found.shape.n_components, n_rows, found.recipe)
-    return merge_members(members), trace
+    return _with_one_shape(merge_members(members)), trace
+
+
+def _with_one_shape(refined: Refined) -> Refined:
+    """Return the model with the scales of its activations in its output weights, where the basis is one function."""
+    if refined.a.shape[1] > 1:
+        return refined
+    return replace(refined, a=np.ones((1, 1)), V=refined.V * refined.a)
 
 
 def _fit_output_weights(fit: Fit, found: Settled, refined: Refined) -> Fitted:

@@ -35,13 +35,20 @@ class FitSpec:
         sampling, and for forty times S, between 6000 and 12000, under greedy selection: at least twice S
     loss : the loss to minimise
     basis, density : where the activation lives, and p(w)
-    bandwidth : length scale l on standardised inputs, directions are w / l with w ~ p(w); None for the median standard
-        deviation of a projection, so that projections have unit scale
+    scale : centre and scale the inputs, so that directions are drawn for standardised ones
+    bandwidth : length scale l on these inputs, directions are w / l with w ~ p(w); None for the median standard
+        deviation of a projection, or its root mean square without ``scale``, so that projections have unit scale
+    exact : descend to the minimum over a shared activation, on all rows and components
+    radius : R, the length of a shared activation's coefficients; None for the one that gives mean square one
+    l1 : penalty on the absolute values of a shared activation's coefficients
     alpha : lambda* of the paper, 1/n sum loss + alpha S |v|^2 for an activation of mean square one; None for the
         lowest error on rows left out: each in its turn, or some where unknowns are many or the loss is not the squared
         one. Of refined models the penalty on directions and curves; None for a search
     leverage_alpha : lambda of the leverage scores; None for 1 / sqrt(n)
+    leverage_at_fit : lambda of the leverage scores is alpha, or the ridge that the pool was fitted with
     leverage_rows : rows the scores are computed from; None for all
+    balanced : the pool's activation minimises problem (8) of the paper, without a ridge, instead of problem (6)
+    replace : a direction of the pool may be drawn several times
     search : how far to search for the activation
     memory : bytes that the fit may allocate; None for what the sums need and 256 MiB for the blocks
     """
@@ -58,10 +65,17 @@ class FitSpec:
     loss: Loss = field(default_factory=Squared)
     basis: Basis = field(default_factory=BSplineBasis)
     density: Density = field(default_factory=Gaussian)
+    scale: bool = True
     bandwidth: float | None = None
     alpha: float | None = None
+    exact: bool = False
+    radius: float | None = None
+    l1: float = 0.0
     leverage_alpha: float | None = None
+    leverage_at_fit: bool = False
     leverage_rows: int | None = None
+    balanced: bool = False
+    replace: bool = True
     intercept: bool = True
     search: Search = field(default_factory=Search)
     memory: int | None = None

@@ -11,19 +11,20 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.parameters import GreedySelection, LeverageSampling
+from rflaf.estimators.choices import GreedySelection, LeverageSampling, SharedActivation
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
 from rflaf.functions.losses import Huber, Logistic, Pinball, Poisson, Softmax, Squared, SquaredHinge
+from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 
 from .envelope import MOST_TOKENS
 
 ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, RandomActivationFeatures)}
 LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
 DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
-BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis)}
-SAMPLINGS = {kind.__name__: kind for kind in (LeverageSampling, GreedySelection)}
-PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES, **SAMPLINGS}  # what may be an argument of an estimator
+BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis, PolynomialBasis, FixedActivation)}
+CHOICES = {kind.__name__: kind for kind in (LeverageSampling, GreedySelection, SharedActivation)}
+PARTS: dict[str, Any] = {**LOSSES, **DENSITIES, **BASES, **CHOICES}  # what may be an argument of an estimator
 T = TypeVar("T")
 
 

@@ -18,6 +18,7 @@ from rflaf.functions.bases import RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Logistic, Softmax, Units
+from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 from rflaf.model.greedy import Selection
 from rflaf.model.last_layer import LastLayer
 from rflaf.model.normal_equations import NormalEquations
@@ -32,7 +33,7 @@ from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.search import Trial
 
 from .envelope import Arrays, present
-from .nodes import BASES, ESTIMATORS, LOSSES, PARTS, SAMPLINGS, Node
+from .nodes import BASES, CHOICES, ESTIMATORS, LOSSES, PARTS, Node
 
 _LARGEST_WORK, _WORK_A_BYTE = 2**26, 32  # bytes a model may take once it is compiled: these, and so many times its file
 _MOST_BASIS = 1024
@@ -67,6 +68,8 @@ def _check_work(basis: Any, n_tables: int, resolution: int, size: int) -> None:
     if isinstance(basis, RBFBasis):
         n_cells = ((basis.interval[1] - basis.interval[0]) / basis.h + 14) * resolution
         work += (72 * basis.n_basis + 32 * n_cells) * (basis.n_basis + n_tables)
+    elif isinstance(basis, PolynomialBasis | FixedActivation):
+        work += 32 * basis.pieces().n_cells * (basis.n_basis + n_tables)
     if not work <= _LARGEST_WORK + _WORK_A_BYTE * size:
         raise ValueError(f"its activations would take {work:.3g} bytes")
 
@@ -168,6 +171,8 @@ def _read_part(node: Node, kinds: Mapping[str, Any]) -> Any:
     kind = node["class"].one_of(kinds)
     given: dict[str, Any] = {}
     for field in fields(kind):
+        if kind in CHOICES.values() and field.name not in node.value:
+            continue  # a setting that came later: its default is what the file means
         part = node[field.name]
         if field.name == "interval":
             given["interval"] = tuple(_read_length(end) for end in part.items(2))
@@ -175,10 +180,12 @@ def _read_part(node: Node, kinds: Mapping[str, Any]) -> Any:
                 raise part.refuse("two numbers apart")
         elif field.name == "width":
             given["width"] = part.maybe(_read_length)
+        elif field.name == "function":
+            given["function"] = part.text()
         elif field.name in ("n_basis", "degree"):
             given[field.name] = part.whole(1, _MOST_BASIS)
-        elif kind in SAMPLINGS.values():
-            given[field.name] = _read_label(part)
+        elif kind in CHOICES.values():
+            given[field.name] = part.maybe(_read_label)
         else:
             given[field.name] = part.maybe(lambda part: part.number(finite=False))
     if set(node.value) != {"class", *given}:

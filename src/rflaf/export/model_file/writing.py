@@ -105,6 +105,10 @@ def _part(name: str, value: Any) -> dict[str, Any]:
     kind = type(value).__name__
     if PARTS.get(kind) is not type(value):
         raise _not_ours(name, value)
+    if callable(getattr(value, "function", None)):
+        rule = "an activation given as a callable cannot be saved: a model file holds no code"
+        remedy = "Use a named activation, or a learned one; to_c and to_onnx write its values."
+        raise InvalidParameterError(rule, value, remedy)
     return {"class": kind} | {field.name: _plain(getattr(value, field.name), "", {}) for field in fields(value)}
 
 

@@ -4,8 +4,9 @@
 
 A loss gives the cost of the answer f for the target y, for all rows at once: ``f`` is (n_rows, n_outputs), with one
 output for most losses and one per class for softmax. It also gives its slope and curvature in f, checks its targets,
-and maps f to the expected y (the inverse of the link). Section 3.2 and Theorem 4.2 of the paper assume a convex,
-Lipschitz loss: logistic, softmax, Huber and pinball. Squared, squared hinge and Poisson are convex only.
+and maps f to the expected y (the inverse of the link). Theorems 3.6 and 4.2 of the paper assume a Lipschitz loss:
+logistic, softmax, Huber and pinball, each with its constant ``lipschitz``. The slopes of squared, squared hinge and
+Poisson have no bound; the squared loss has its own Theorems 3.2 and 4.1.
 
 >>> import numpy as np
 >>> Logistic().value(np.zeros((1, 1)), np.ones((1, 1)))

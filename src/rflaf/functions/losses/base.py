@@ -36,6 +36,8 @@ class Loss:
     curvature_bound : least upper bound of the second derivatives in any direction, infinite if there is none
     curved_everywhere : whether the curvature is positive, so that Newton's method applies
     straight : whether the loss has straight pieces, on which a line search converges slowly
+    lipschitz : least L with |loss(f, y) - loss(g, y)| <= L |f - g| for a row of one output, or of one softmax; infinite
+        if there is none. Assumption 3.5 of the paper has L = 1; the loss over L meets it
     closed_form : whether sums over the rows determine the solution, as for the squared loss
     name : for messages and logs
     """
@@ -43,6 +45,7 @@ class Loss:
     curvature_bound: ClassVar[float] = float("inf")
     curved_everywhere: ClassVar[bool] = False
     straight: ClassVar[bool] = False
+    lipschitz: ClassVar[float] = float("inf")
     closed_form: ClassVar[bool] = False
     name: ClassVar[str] = "a loss of its own"
 

@@ -30,6 +30,7 @@ class Logistic(_OfSign):
     """log(1 + exp(f)) - y f for y in {0, 1}: f is the logarithm of the odds, the mean of y is 1 / (1 + exp(-f))."""
 
     curvature_bound: ClassVar[float] = 0.25
+    lipschitz: ClassVar[float] = 1.0
     curved_everywhere: ClassVar[bool] = True
     name: ClassVar[str] = "logistic"
 
@@ -82,6 +83,7 @@ class Softmax(Loss):
     """log sum_k exp(f_k) - f_y for one of several classes, y one-hot: f are log odds."""
 
     curvature_bound: ClassVar[float] = 0.5
+    lipschitz: ClassVar[float] = 2**0.5  # |p - e_y|, Euclidean, where another class is certain
     name: ClassVar[str] = "softmax"
 
     def value(self, f: Array, y: Array) -> Array:

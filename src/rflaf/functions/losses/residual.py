@@ -86,6 +86,11 @@ class Huber(_OfResidual):
         return HUBER_DEVIATIONS if self.delta is None else self.delta
 
     @property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        """2 delta, in the units of the targets: the slope of r^2 at delta."""
+        return 2 * self.reach
+
+    @property
     def needs_spread(self) -> bool:
         return self.delta is None
 
@@ -152,6 +157,10 @@ class Pinball(_OfResidual):
     @property
     def curvature_bound(self) -> float:  # type: ignore[override]
         return 0.5 / self.width
+
+    @property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        return max(self.quantile, 1 - self.quantile)
 
     def value(self, f: Array, y: Array) -> Array:
         r, h = y - f, self.width

@@ -19,7 +19,12 @@ from .quality import Rival
 from .subject import Subject
 from .wording import count_of, figure_of, roughly
 
-_BASES = {"BSplineBasis": "cubic B-splines", "RBFBasis": "Gaussian bumps"}
+_BASES = {
+    "BSplineBasis": "cubic B-splines",
+    "RBFBasis": "Gaussian bumps",
+    "PolynomialBasis": "Legendre polynomials",
+    "FixedActivation": "fixed function",
+}
 
 
 def tiles(findings: Findings) -> list[Tile]:

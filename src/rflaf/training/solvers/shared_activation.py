@@ -25,6 +25,7 @@ from rflaf.errors import Array, StopReason
 from rflaf.functions.bases import Basis, fit_function
 from rflaf.functions.densities import Directions
 from rflaf.functions.losses import Loss
+from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor, ThreadExecutor
 
@@ -59,12 +60,12 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class SharedActivation:
+class LearnedActivation:
     """A learned shared activation.
 
     Attributes
     ----------
-    a : (n_basis,), scaled so that the activation has mean square one over the rows and components seen
+    a : (n_basis,), of the length asked for, or scaled to mean square one over the rows and components seen
     covariance : (n_basis, n_basis) of ``a`` around the minimum, the directions given
     trace : the objective at the start and after every step; it never rises
     start : name of the shape it grew from
@@ -81,7 +82,10 @@ class SharedActivation:
 
 @dataclass(frozen=True, slots=True)
 class ActivationTask:
-    """Rows, directions and basis to learn an activation for; projections are kept in ``dtype``, or the rows'."""
+    """Rows, directions and basis to learn an activation for; projections are kept in ``dtype``, or the rows'.
+
+    ``radius`` is the length of the coefficients, None for the one of mean square one.
+    """
 
     source: BlockSource
     directions: Directions
@@ -91,6 +95,7 @@ class ActivationTask:
     rng: np.random.Generator
     executor: Executor
     dtype: Any = None
+    radius: float | None = None
 
     def problem(self, sample: BlockSource, directions: Directions) -> SharedProblem:
         """Return J(a) on a sample of rows and on some of the directions."""
@@ -104,8 +109,8 @@ def search_dtype(source: BlockSource, loss: Loss) -> np.dtype[Any]:
 
 
 def polish_shared_activation(
-    task: ActivationTask, activation: SharedActivation, loss: Loss, base: Array, alpha: float
-) -> SharedActivation:
+    task: ActivationTask, activation: LearnedActivation, loss: Loss, base: Array, alpha: float
+) -> LearnedActivation:
     """Continue from an activation learned by the squared loss under ``loss``, whose best constant answer is ``base``.
 
     On a sample of rows and components, as in `learn_shared_activation`. ``alpha`` is the ridge for one component.
@@ -114,7 +119,7 @@ def polish_shared_activation(
     few = _first(task.directions, search.polish_components)
     sample = _evenly(task.source.sample(search.polish_rows, task.rng), _POLISH_BLOCK)
     problem = replace(task, dtype=search_dtype(task.source, loss)).problem(sample, few)
-    risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_components)
+    risk = SharedRisk(problem, loss, base, max(alpha, np.finfo(float).tiny) * few.n_draws)
     first, _ = risk.evaluate(activation.a)
     floor = np.finfo(float).eps * first
     if not floor > 0:
@@ -125,13 +130,12 @@ def polish_shared_activation(
         return max(value, floor), slope
 
     a, trace, reason = minimise_on_sphere(objective, activation.a, search.max_iter, search.tol)
-    square = problem.equations(a).mean_square
-    factor = square**-0.5 if square > 0 else 1.0
+    factor = _factor(problem.equations(a), a, task.radius)
     covariance = activation.covariance * factor**2
     return replace(activation, a=a * factor, covariance=covariance, trace=np.array(trace), stop_reason=reason)
 
 
-def learn_shared_activation(task: ActivationTask, alpha: float | None, start: Array | None = None) -> SharedActivation:
+def learn_shared_activation(task: ActivationTask, alpha: float | None, start: Array | None = None) -> LearnedActivation:
     """Learn one activation for all components from a sample of rows and, where there are many, of components.
 
     ``alpha`` is the ridge for one component, None to choose it by generalised cross-validation. The search begins at
@@ -144,22 +148,23 @@ def learn_shared_activation(task: ActivationTask, alpha: float | None, start: Ar
     few = _first(task.directions, search.start_components)
     name, a = _best_start(task, small, few, alpha) if start is None else ("given", start)
     problem = task.problem(sample, _first(task.directions, search.n_components))
-    here, trace, reason = _descend_repeatedly(problem, a, alpha, search)
+    here, trace, reason = _descend_repeatedly(task, problem, a, alpha)
     part = replace(task, dtype=None).problem(small, few)
-    width = problem.importance.size
-    covariance = part.covariance(here.a, here.ridge * few.n_components / width) * small.n_samples / sample.n_samples
-    return SharedActivation(here.a, covariance, np.array(trace), reason, name, here.ridge / width)
+    covariance = (
+        part.covariance(here.a, here.ridge * few.n_draws / problem.n_draws) * small.n_samples / sample.n_samples
+    )
+    return LearnedActivation(here.a, covariance, np.array(trace), reason, name, here.ridge / problem.n_draws)
 
 
 def _descend_repeatedly(
-    problem: SharedProblem, a: Array, alpha: float | None, search: Search
+    task: ActivationTask, problem: SharedProblem, a: Array, alpha: float | None
 ) -> tuple[_Appraisal, list[float], StopReason]:
     """Descend again while the learned activation asks for a much lower ridge."""
-    here, trace = _appraise(problem, a, alpha), list[float]()
+    here, trace = _appraise(problem, a, alpha, task.radius), list[float]()
     for _ in range(_MOST_DESCENTS):
-        a, steps, reason = _descend(problem, here, search.max_iter, search.tol)
+        a, steps, reason = _descend(problem, here, task.search.max_iter, task.search.tol)
         trace += steps
-        there = _appraise(problem, a, alpha)
+        there = _appraise(problem, a, alpha, task.radius)
         same_penalty = here.ridge * (there.a @ there.a) / (a @ a)
         here = there
         if here.ridge > _LOWER_RIDGE * same_penalty:
@@ -168,24 +173,30 @@ def _descend_repeatedly(
 
 
 def minimise_on_sphere(
-    objective: Callable[[Array], tuple[float, Array]], start: Array, max_iter: int, tol: float
+    objective: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    max_iter: int,
+    tol: float,
+    metric: Array | None = None,
 ) -> tuple[Array, list[float], StopReason]:
     """Run L-BFGS over |a| = |start|: return the minimiser, the objective at every step, and why it ended.
 
-    The logarithm of the objective is what descends, so that ``tol`` is a relative fall at any scale.
+    The logarithm of the objective is what descends, so that ``tol`` is a relative fall at any scale. ``metric``
+    (a.size, a.size) gives coordinates x, a = metric x, in which the objective is round.
     """
-    radius = float(np.linalg.norm(start))
+    radius, to_a = float(np.linalg.norm(start)), np.eye(start.size) if metric is None else metric
     seen: dict[bytes, float] = {}
     trace: list[float] = []
 
     def on_sphere(x: Array) -> tuple[float, Array]:
-        length = float(np.linalg.norm(x))
-        a = x * (radius / length)
+        raw = to_a @ x
+        length = float(np.linalg.norm(raw))
+        a = raw * (radius / length)
         value, slope = objective(a)
         seen[x.tobytes()] = value
         trace.extend([value] if not trace else [])
         tangent = (slope - a * (slope @ a) / radius**2) * (radius / length)
-        return float(np.log(value)), tangent / value
+        return float(np.log(value)), to_a.T @ tangent / value
 
     def record(x: Array) -> None:
         trace.append(seen[x.tobytes()])
@@ -193,16 +204,17 @@ def minimise_on_sphere(
             raise StopIteration
 
     answer = minimize(
-        on_sphere, start, jac=True, method="L-BFGS-B", callback=record,
+        on_sphere, np.linalg.solve(to_a, start), jac=True, method="L-BFGS-B", callback=record,
         options={"maxiter": max_iter, "ftol": 0.0, "gtol": 1e-12, "maxcor": 12},
     )  # fmt: skip
     reason = _STOP_REASONS.get(answer.status, StopReason.ROUNDING)
-    return answer.x * (radius / np.linalg.norm(answer.x)), trace, reason
+    end = to_a @ answer.x
+    return end * (radius / np.linalg.norm(end)), trace, reason
 
 
 @dataclass(frozen=True, slots=True)
 class _Appraisal:
-    """An activation scaled to mean square one, its ridge, and the objective there against that of no model at all."""
+    """An activation scaled as asked, its ridge, and the objective there against that of no model at all."""
 
     a: Array
     ridge: float
@@ -210,14 +222,21 @@ class _Appraisal:
     y_square: float
 
 
-def _appraise(problem: SharedProblem, a: Array, alpha: float | None) -> _Appraisal:
+def _appraise(problem: SharedProblem, a: Array, alpha: float | None, radius: float | None) -> _Appraisal:
     """Scale an activation; the ridge is given by alpha, or that of the lowest generalised cross-validation."""
     equations = problem.equations(a)
-    rounding = 8 * np.finfo(float).eps * float(np.abs(a).max())
-    factor = equations.mean_square**-0.5 if equations.mean_square > rounding**2 else 1.0
+    factor = _factor(equations, a, radius)
     system = equations.scale(np.full(equations.n_components, factor)).system(problem.intercept)
-    ridge = system.spectrum.best_ridge() if alpha is None else alpha * equations.n_components
+    ridge = system.spectrum.best_ridge() if alpha is None else alpha * problem.n_draws
     return _Appraisal(a * factor, ridge, system.solve(ridge).objective, float(system.y_square.sum()))
+
+
+def _factor(equations: NormalEquations, a: Array, radius: float | None) -> float:
+    """Return the factor that gives ``a`` its length, or its features mean square one."""
+    if radius is not None:
+        return radius / (float(np.linalg.norm(a)) or radius)
+    rounding = 8 * np.finfo(float).eps * float(np.abs(a).max())
+    return float(equations.mean_square**-0.5) if equations.mean_square > rounding**2 else 1.0
 
 
 def _descend(
@@ -242,7 +261,7 @@ def _best_start(
 
     def descend(name: str) -> tuple[float, str, Array]:
         problem = alone.problem(sample, directions)
-        start = _appraise(problem, fit_function(task.basis, STARTS[name]), alpha)
+        start = _appraise(problem, fit_function(task.basis, STARTS[name]), alpha, task.radius)
         a, _, _ = _descend(problem, start, task.search.start_steps, task.search.tol)
         criterion = problem.equations(a).system(task.intercept).spectrum.gcv(np.array([start.ridge]))
         return float(criterion[0]), name, a
@@ -262,4 +281,5 @@ def _first(directions: Directions, n_components: int) -> Directions:
     """Return the first components: they are drawn independently, so the first are as good as any."""
     if directions.n_components <= n_components:
         return directions
-    return directions.take(np.arange(n_components))
+    draws = round(directions.n_draws * n_components / directions.n_components)
+    return directions.take(np.arange(n_components), n_draws=draws)

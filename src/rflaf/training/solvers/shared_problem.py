@@ -48,6 +48,7 @@ class SharedProblem:
     blocks: Sequence[ProjectedBlock]
     pieces: Pieces
     importance: Array
+    n_draws: int
     intercept: bool
     executor: Executor
 
@@ -74,7 +75,7 @@ class SharedProblem:
             return ProjectedBlock(u.astype(dtype, copy=False), block.y.astype(dtype, copy=False), weight, design)
 
         blocks = executor.map(range(len(source)), project, "project the rows")
-        return cls(blocks, pieces, directions.importance, intercept, executor)
+        return cls(blocks, pieces, directions.importance, directions.n_draws, intercept, executor)
 
     def equations(self, a: Array) -> NormalEquations:
         """Normal equations of the features under the activation ``a``; fills the designs of the blocks."""

@@ -1,0 +1,91 @@
+"""The minimum over a shared activation on all rows and all components, under the squared loss: line 6 of Algorithm 1.
+
+    minimise over |a| = R, v, b    1/n sum_i w_i |y_i - f(x_i)|^2 + ridge |v|^2,        ridge = alpha S, S counts draws
+
+Newton's method on the sphere (`rflaf.training.solvers.sphere`), from the activation that a sample gave. There are local
+minima. Where products of all basis functions are cheap to sum, the descent needs no rows and starts from the usual
+shapes and many random ones (`rflaf.training.solvers.moment_problem`); elsewhere it makes passes over the rows
+(`rflaf.training.solvers.whole_problem`). A ridge left to the data is chosen again under the activation found, and the
+descent repeated if it changes much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rflaf.errors import Array
+from rflaf.functions.bases import Basis, fit_function
+from rflaf.functions.densities import Directions
+from rflaf.model.normal_equations import NormalEquations
+from rflaf.rows.blocks import BlockSource
+from rflaf.rows.executors import Executor
+
+from .moment_problem import MomentProblem
+from .shared_activation import STARTS
+from .sphere import Descent, best_descent
+from .whole_problem import Place, WholeProblem
+
+_MOST_STEPS = 100
+_MOST_DESCENTS = 3
+_OTHER_RIDGE = 1.6  # a ridge so many times higher or lower is worth another descent
+_MOST_FUNCTIONS = 1000  # of all components together, for sums of all their products
+_SUMMING = 3e9  # multiplications that these sums may take
+_SEARCHING = 1.5e8  # square of the number of functions, times starts
+_MOST_STARTS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ExactTask:
+    """Rows with scaled targets, directions and basis to find the best activation for."""
+
+    source: BlockSource
+    directions: Directions
+    basis: Basis
+    intercept: bool
+    rng: np.random.Generator
+    executor: Executor
+
+    @property
+    def n_functions(self) -> int:
+        """Basis functions of all components together."""
+        return self.directions.n_components * self.basis.n_basis
+
+    @property
+    def is_small(self) -> bool:
+        """Whether products of all functions are cheap to sum."""
+        return self.n_functions <= _MOST_FUNCTIONS and self.source.n_samples * self.n_functions**2 <= _SUMMING
+
+    def problem(self) -> MomentProblem | WholeProblem:
+        """J(a), its ridge yet to be set."""
+        parts = self.source, self.directions, self.basis.pieces()
+        if self.is_small:
+            return MomentProblem.of_rows(*parts, self.intercept, self.executor)
+        return WholeProblem(*parts, 0.0, self.intercept, self.executor)
+
+    def starts(self, radius: float) -> list[Array]:
+        """Shapes and random activations, all of one length, to start from beside the one learned."""
+        n_starts = int(min(_MOST_STARTS, _SEARCHING / self.n_functions**2)) if self.is_small else 0
+        shapes = [fit_function(self.basis, shape) for shape in STARTS.values()][:n_starts]
+        random = self.rng.standard_normal((max(0, n_starts - len(shapes)), self.basis.n_basis))
+        starts = [*shapes, *random]
+        return [start * (radius / np.linalg.norm(start)) for start in starts if np.linalg.norm(start) > 0]
+
+
+def descend(task: ExactTask, a: Array, choose_ridge: Callable[[Array, NormalEquations], float]) -> Descent[Place]:
+    """Return the lowest descent over |a| fixed, at the ridge chosen under the activation found, or nearly that."""
+    problem = task.problem()
+    equations = problem.equations(a)
+    ridge = choose_ridge(a, equations)
+    others = task.starts(float(np.linalg.norm(a)))
+    for _ in range(_MOST_DESCENTS):
+        problem = problem.with_ridge(ridge)
+        descent = best_descent(problem, [problem.of_equations(a, equations), *map(problem.at, others)], _MOST_STEPS)
+        a, equations = descent.place.a, descent.place.equations
+        another = choose_ridge(a, equations)
+        if max(another, ridge) <= _OTHER_RIDGE * min(another, ridge):
+            break
+        ridge = another
+    return descent

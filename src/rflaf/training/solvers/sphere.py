@@ -1,0 +1,136 @@
+"""Newton's method on a sphere |a| = R, for objectives whose every evaluation is a pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from rflaf.errors import Array, StopReason
+
+_HALVINGS = 12
+_LONGEST = 0.7  # longest step, of the radius
+_FLAT = 1e-9  # curvature below which a direction counts as flat, of the largest
+_ROUNDED = 4.0  # a fall below this many times the precision of the sums is rounding
+_RUNGS = (4, 8)  # steps after which the worse descents are given up
+_SHARE, _LEAST_KEPT = 3, 3  # one in so many goes on, and at least so many
+_SAME = 1e-9  # relative difference of objectives that counts as none
+GRADIENT = 3e-7  # tangential part of the gradient at which a descent ends, of the whole gradient
+
+
+class Evaluated(Protocol):
+    """A point on the sphere with the value there."""
+
+    @property
+    def a(self) -> Array: ...
+
+    @property
+    def value(self) -> float: ...
+
+
+P = TypeVar("P", bound=Evaluated)
+
+
+class Objective(Protocol[P]):
+    """An objective on the sphere with its derivatives."""
+
+    @property
+    def precision(self) -> float:
+        """Relative rounding of a value."""
+
+    def at(self, a: Array) -> P: ...
+
+    def derivatives(self, place: P) -> tuple[Array, Array]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Descent(Generic[P]):
+    """Where a descent ended, the objective at every step, and why it ended."""
+
+    place: P
+    trace: list[float]
+    stop_reason: StopReason
+
+
+def newton_on_sphere(objective: Objective[P], place: P, max_steps: int, tol: float = GRADIENT) -> Descent[P]:
+    """Descend from a place over |a| = |place.a| until the tangential gradient is ``tol`` of the whole one."""
+    trace = [place.value]
+    for _ in range(max_steps):
+        slope, hessian = objective.derivatives(place)
+        tangent = tangent_basis(place.a)
+        along = tangent @ slope
+        if np.linalg.norm(along) <= tol * np.linalg.norm(slope):
+            return Descent(place, trace, StopReason.GRADIENT)
+        step, fall = _newton_step(hessian, slope, place.a, tangent)
+        if fall <= _ROUNDED * objective.precision * abs(place.value):
+            return Descent(place, trace, StopReason.ROUNDING)
+        following = _downhill(objective, place, step, fall)
+        if following is None:
+            return Descent(place, trace, StopReason.ROUNDING)
+        place = following
+        trace.append(place.value)
+    return Descent(place, trace, StopReason.ITERATIONS)
+
+
+def tangent_basis(a: Array) -> Array:
+    """Orthonormal vectors orthogonal to ``a``, (a.size - 1, a.size)."""
+    _, _, rows = np.linalg.svd(a[None])
+    return np.asarray(rows[1:])
+
+
+def _newton_step(hessian: Array, slope: Array, a: Array, tangent: Array) -> tuple[Array, float]:
+    """Return the step in the tangent plane and the fall it promises; curvatures below zero count by their size."""
+    curved = tangent @ hessian @ tangent.T - (slope @ a) / (a @ a) * np.eye(len(tangent))
+    values, vectors = np.linalg.eigh((curved + curved.T) / 2)
+    size = np.maximum(np.abs(values), _FLAT * np.abs(values).max(initial=np.finfo(float).tiny))
+    along = vectors.T @ (tangent @ slope)
+    step = tangent.T @ (vectors @ (-along / size))
+    longest = _LONGEST * float(np.linalg.norm(a))
+    factor = min(1.0, longest / max(float(np.linalg.norm(step)), np.finfo(float).tiny))
+    return step * factor, float(along**2 @ (1 / size)) * factor / 2
+
+
+def _downhill(objective: Objective[P], place: P, step: Array, fall: float) -> P | None:
+    """Return the first place along halved steps where the objective falls as it should; None if rounding forbids it."""
+    radius = float(np.linalg.norm(place.a))
+    for _ in range(_HALVINGS):
+        a = place.a + step
+        there = objective.at(a * (radius / np.linalg.norm(a)))
+        if there.value <= place.value - 1e-4 * fall:
+            return there
+        step, fall = step / 2, fall / 2
+    return None
+
+
+def best_descent(objective: Objective[P], starts: Sequence[P], max_steps: int, tol: float = GRADIENT) -> Descent[P]:
+    """Descend from several places, all of one length: a few steps each, then the better part, and the best to its end.
+
+    Ends within rounding of each other count as one and only the first goes on.
+    """
+    descents = [Descent(place, [place.value], StopReason.ITERATIONS) for place in starts]
+    for steps in _RUNGS if len(starts) > 1 else ():
+        descents = [_further(objective, descent, steps, tol) for descent in descents]
+        descents = _better_part(descents)
+    ended = [_further(objective, descent, max_steps, tol) for descent in descents]
+    return min(ended, key=lambda descent: descent.place.value)
+
+
+def _further(objective: Objective[P], before: Descent[P], steps: int, tol: float) -> Descent[P]:
+    """Continue a descent that did not end."""
+    if before.stop_reason is not StopReason.ITERATIONS:
+        return before
+    after = newton_on_sphere(objective, before.place, steps, tol)
+    return Descent(after.place, before.trace + after.trace[1:], after.stop_reason)
+
+
+def _better_part(descents: list[Descent[P]]) -> list[Descent[P]]:
+    """Return the better part of descents, the best first, without those that came to the same place."""
+    ordered = sorted(descents, key=lambda descent: descent.place.value)
+    different = [ordered[0]]
+    for descent in ordered[1:]:
+        values = descent.place.value, different[-1].place.value
+        if values[0] - values[1] > _SAME * abs(values[1]):
+            different.append(descent)
+    return different[: max(_LEAST_KEPT, -(-len(descents) // _SHARE))]
