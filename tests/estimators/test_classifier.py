@@ -38,6 +38,7 @@ from rflaf import (
     LeverageSampling,
     RFLAFClassifier,
     RFLAFRegressor,
+    SharedActivation,
 )
 from rflaf.errors import StopReason
 from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
@@ -755,7 +756,8 @@ def test_a_width_is_found_on_the_greedy_path():
 def test_the_paper_has_leverage_scores_of_its_pool():
     model = limited(RFLAFClassifier.paper, 8, pool_size=25, n_basis=6, alpha=1e-4, random_state=0, **SHORT)
     model.fit(ROWS, RINGS)
-    assert (model.directions, model.sampling, model.activation) == ("random", LeverageSampling(25), "shared")
+    assert (model.directions, model.sampling) == ("random", LeverageSampling(25))
+    assert model.activation == SharedActivation("exact")
     assert model.leverage_scores_.shape == (25,)
     assert model.effective_dimension_ == pytest.approx(model.leverage_scores_.sum() / 25)
 
@@ -967,7 +969,7 @@ def test_a_loss_of_your_own_is_refused_for_refined_directions(three):
     [
         ("n_components", 0, "must be 'auto' or a whole number, at least 1"),
         ("alpha", -1.0, "must be 'auto' or a number, at least zero"),
-        ("activation", "relu", "must be 'per_component' or 'shared'"),
+        ("activation", "relu", "must be 'per_component', 'shared' or a SharedActivation"),
         ("sampling", "fancy", "must be 'plain', 'leverage', 'greedy', a LeverageSampling or a GreedySelection"),
         ("basis", "fourier", "must be 'bspline'"),
         ("n_jobs", 0, "must be None or a whole number but zero"),

@@ -29,8 +29,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_info
 
-from rflaf import BSplineBasis, LeverageSampling, RandomActivationFeatures, RFLAFRegressor
-from rflaf.errors import StopReason
+from rflaf import BSplineBasis, LeverageSampling, RandomActivationFeatures, RFLAFRegressor, SharedActivation
+from rflaf.errors import AssumptionWarning, StopReason
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.densities import Density, StudentT
 from rflaf.training.memory import TableSize, least_memory
@@ -174,7 +174,7 @@ def test_weights_are_routed_through_a_grid_search(easy):
 def test_the_paper_is_leverage_sampling_of_random_directions_under_one_activation(easy):
     X, y = easy
     model = RFLAFRegressor.paper(25, pool_size=60, random_state=0)
-    assert (model.directions, model.activation, model.basis) == ("random", "shared", "rbf")
+    assert (model.directions, model.activation, model.basis) == ("random", SharedActivation("exact"), "rbf")
     assert model.sampling == LeverageSampling(60)
     model.fit(X, y)
     assert model.leverage_scores_.shape == (60,)
@@ -235,7 +235,10 @@ def test_scores_from_part_of_the_rows_come_with_their_error(easy):
 
 def test_the_effective_dimension_falls_as_its_lambda_grows(easy):
     samplings = (LeverageSampling(80, lam) for lam in (1e-4, 1e-2, 1))
-    dimensions = [seeded_regressor(**PAPER, sampling=one).fit(*easy).effective_dimension_ for one in samplings]
+    with pytest.warns(
+        AssumptionWarning, match=r"lambda must be at most the largest eigenvalue of the kernel.*; got 1\."
+    ):
+        dimensions = [seeded_regressor(**PAPER, sampling=one).fit(*easy).effective_dimension_ for one in samplings]
     assert dimensions[0] > dimensions[1] > dimensions[2]
 
 

@@ -21,7 +21,7 @@ from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.pools import draw_pool, enough_components
 from rflaf.training.problem import Fit, state_problem
-from rflaf.training.solvers.shared_activation import SharedActivation
+from rflaf.training.solvers.shared_activation import LearnedActivation
 from rflaf.training.specification import FitSpec
 
 POOL = 150
@@ -80,9 +80,9 @@ def drawn_pool(X, y, seed: int):
         return problem, draw_pool(Fit(problem, FitSpec(POOL), rng, executor))[1]
 
 
-def some_activation(function) -> SharedActivation:
+def some_activation(function) -> LearnedActivation:
     a = fit_function(BSplineBasis(), function)
-    return SharedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "given")
+    return LearnedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "given")
 
 
 # What a plan says

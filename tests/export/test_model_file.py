@@ -211,13 +211,17 @@ def test_a_file_of_every_format_is_still_read(format_number):
 
 
 @pytest.mark.parametrize("name", ["table_price", "table_dear", "file_price", "file_dear"])
-def test_tables_and_files_of_format_1_predict_bit_for_bit(name):
+def test_tables_and_files_of_format_1_predict_the_same(name):
     """``table_*`` held an encoding beside the estimator, ``file_*`` in it; both are estimators now."""
     expected = json.loads((GOLDEN / "format1_tables.json").read_text())[name]
     model, new = load(GOLDEN / f"format1_{name}.rflaf"), GOLDEN / "format1_new.csv"
     for rows in (new, read_table(new), pd.read_csv(new, dtype=str, keep_default_na=False)):
         for method, answers in expected.items():
-            np.testing.assert_array_equal(getattr(model, method)(rows), np.array(answers))
+            found, stored = getattr(model, method)(rows), np.array(answers)
+            if stored.dtype.kind == "f":  # another processor may round otherwise
+                np.testing.assert_allclose(found, stored, rtol=1e-12)
+            else:
+                np.testing.assert_array_equal(found, stored)
     assert (model.target_encoding_ is None) == name.startswith("file")
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -313,7 +315,7 @@ def test_a_worker_that_dies_leaves_its_records(made_up_data, tiny, tmp_path):
     def kill(done, total, line):
         if done == 2:
             for worker in multiprocessing.active_children():
-                worker.kill()
+                os.kill(worker.pid, signal.SIGKILL)
 
     path = tmp_path / "records.jsonl"
     with pytest.raises(OSError, match=r"a worker process died.*Run the same command again"):

@@ -396,7 +396,7 @@ def test_one_component_has_one_activation():
 
 @pytest.mark.parametrize("name", ["per_feature", "", None, True])
 def test_an_unknown_activation_is_refused(name):
-    with pytest.raises(ValueError, match="activation must be 'per_component' or 'shared'"):
+    with pytest.raises(ValueError, match="activation must be 'per_component', 'shared' or a SharedActivation"):
         convex_regressor(activation=name).fit(*sine_rows_in_unlike_units(10))
 
 

@@ -5,6 +5,7 @@ No numerics here. Arguments are checked by `parameters`, data by scikit-learn; a
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -49,6 +50,7 @@ from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting, ReadsRows, shown
 from .svg import activation_figure
 
+_log = logging.getLogger("rflaf")
 # Fields of a result that an estimator keeps under their names.
 _MOST_BEYOND = 1e-3  # share of projections that a fixed activation may miss without a warning
 _REPORTED = (
@@ -243,6 +245,14 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
 
+    def _say_lambda(self, pool: Pool) -> None:
+        """Warn of a lambda that breaks Assumption 2.2; only log it of 1 / sqrt(n), too large for some few rows."""
+        sampling = resolve_sampling(self.sampling)
+        if isinstance(sampling, LeverageSampling) and sampling.alpha != "auto":
+            warnings.warn(_too_large(pool), AssumptionWarning, stacklevel=4)
+        else:
+            _log.info("%s", _too_large(pool))
+
     def _warn(self, result: FitResult) -> None:
         if result.outliers is not None:
             warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
@@ -251,7 +261,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
             remedy = "where it is constant: pass a FixedActivation with a longer interval, or a larger bandwidth"
             warnings.warn(message + remedy, IntervalWarning, stacklevel=3)
         if result.pool is not None and result.pool.lam > result.pool.largest_eigenvalue:
-            warnings.warn(_too_large(result.pool), AssumptionWarning, stacklevel=3)
+            self._say_lambda(result.pool)
         if self.stop_reason_ is StopReason.ITERATIONS:
             warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
 
