@@ -634,3 +634,31 @@ def test_features_that_are_zero_have_no_weight_in_single_precision_either():
     Z, y = linear_rows(50, 4)
     system = equations_of(np.hstack([Z, np.zeros((50, 2))]), y).system(True)
     np.testing.assert_array_equal(system.in_single_precision.solve(0.1)[4:], 0)
+
+
+# Folds left out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(6, 40), st.integers(1, 12), st.integers(2, 6), st.booleans(), st.booleans(), st.integers(0, 2**32 - 1)
+)
+def test_what_a_fit_without_a_fold_says_needs_no_other_fit(n_rows, n_components, n_folds, weighted, intercept, seed):
+    """The closed form against a fit of the rows of the other folds, under the same penalty on the sum over rows."""
+    rng = np.random.default_rng(seed)
+    z, y = rng.standard_normal((n_components, n_rows)), rng.standard_normal((n_rows, 2))
+    weight = rng.uniform(0.1, 3, n_rows) if weighted else None
+    folds, ridge = np.arange(n_rows) % n_folds, 0.1
+
+    def equations(rows):
+        w = np.ones(n_rows) if weight is None else weight
+        design = np.vstack([z, np.ones(n_rows), y.T])[:, rows] * np.sqrt(w[rows])
+        return NormalEquations.from_design(design, 2, w[rows])
+
+    whole = equations(np.arange(n_rows))
+    found = whole.system(intercept).spectrum.leave_folds_out(ridge, z, y, weight, folds)
+    for fold in range(n_folds):
+        part = equations(np.flatnonzero(folds != fold))
+        solution = part.system(intercept).solve(ridge * whole.weight / part.weight)
+        out = np.flatnonzero(folds == fold)
+        np.testing.assert_allclose(found[out], z[:, out].T @ solution.v + solution.intercept, rtol=1e-7, atol=1e-9)

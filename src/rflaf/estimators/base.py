@@ -304,11 +304,20 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self._adopt(result.model)
         for name in _REPORTED:
             setattr(self, f"{name}_", getattr(result, name))
+        held_out = result.held_out
+        self.oof_prediction_ = None if held_out is None else self._held_out_answer(held_out.decision)
+        self.cv_error_ = None if held_out is None else held_out.error
+        self.cv_standard_error_ = None if held_out is None else held_out.standard_error
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)
         self.solver_remedy_ = result.remedy
         self.leverage_scores_ = getattr(result.leverage, "scores", None)
         self.effective_dimension_ = getattr(result.leverage, "effective_dimension", None)
+
+    def _held_out_answer(self, decision: Array) -> Array:
+        """Return predictions, shaped like the targets, from the values of f at rows held out."""
+        mean = self.loss_.mean(decision)
+        return mean[:, 0] if self._single_output else mean
 
     def _adopt(self, model: RandomFeatureModel) -> None:
         single = self._single_output

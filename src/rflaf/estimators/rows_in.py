@@ -32,6 +32,7 @@ from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.training.memory import TableSize, plan_prediction
 
 _FLOATS = (np.float64, np.float32)
+_LEAST_WEIGHT = 1e-30
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +252,10 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weight.max())
+    if not _LEAST_WEIGHT < largest < 1 / _LEAST_WEIGHT:  # their unit has no effect, but single precision has a range
+        weight = np.ldexp(weight, -int(np.frexp(largest)[1]))
     return weight
 
 

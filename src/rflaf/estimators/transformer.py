@@ -63,6 +63,9 @@ class RandomActivationFeatures(RandomFeatureEstimator):
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage
+    oof_prediction_ : predictions of the training rows by models not fitted to them, NaN if never held out; not in
+        model files, and None where rows are many
+    cv_error_, cv_standard_error_ : mean loss of rows held out, and its standard error; likewise
     pool_ : Pool or None, directions, activation, output weights, scores and draws of the pool; not in model files
     objective_trace_, n_iter_ : objective after every step of the search, or loss of every epoch; their number
     stop_reason_, solver_remedy_ : how the fit ended, with advice; Remedy that the last linear system needed

@@ -9,6 +9,7 @@ curve can have steps where the data have them. A column of two values stays line
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,43 @@ class ColumnCurves:
     def take(self, components: Array) -> ColumnCurves:
         """Return the curves of some components."""
         return ColumnCurves(self.knots, self.values[:, components])
+
+
+def side_by_side(parts: Sequence[tuple[ColumnCurves | None, int]]) -> ColumnCurves | None:
+    """Return the curves of several groups of components as one, on the nodes of all; None where there are none.
+
+    Each group is given by its curves, or None, and its number of components.
+    """
+    curved = [curves for curves, _ in parts if curves is not None]
+    if not curved:
+        return None
+    knots = _joined_knots([curves.knots for curves in curved])
+    return ColumnCurves(knots, np.hstack([_values_at(knots, curves, width) for curves, width in parts]))
+
+
+def _joined_knots(all_knots: Sequence[Knots]) -> Knots:
+    """Return the nodes of all, column by column."""
+    columns = np.unique(np.concatenate([knots.columns for knots in all_knots]))
+    nodes = [
+        np.unique(
+            np.concatenate([knots.of(int(k)) for knots in all_knots for k in np.flatnonzero(knots.columns == column)])
+        )
+        for column in columns
+    ]
+    return Knots(columns, np.cumsum([0, *(part.size for part in nodes)]), np.concatenate(nodes))
+
+
+def _values_at(knots: Knots, curves: ColumnCurves | None, width: int) -> Array:
+    """Return the values of curves at the nodes of ``knots``, which contain their own; zero for a straight column."""
+    values = np.zeros((knots.nodes.size, width))
+    for curve, column in enumerate([] if curves is None else curves.knots.columns):
+        assert curves is not None  # for the type checker
+        at = int(np.flatnonzero(knots.columns == column)[0])
+        part = slice(knots.start[at], knots.start[at + 1])
+        own = curves.values[curves.knots.start[curve] : curves.knots.start[curve + 1]]
+        k, f = _place(knots.nodes[part], curves.knots.of(curve))
+        values[part] = own[k] * (1 - f)[:, None] + own[k + 1] * f[:, None]
+    return values
 
 
 def _place(x: Array, nodes: Array) -> tuple[Array, Array]:

@@ -103,6 +103,7 @@ _FIXED: dict[str, tuple[_Function, _Function, bool]] = {
     "gelu": (lambda z: z * ndtr(z), lambda z: ndtr(z) + z * _normal_density(z), False),
     "silu": (lambda z: z * expit(z), lambda z: expit(z) * (1 + z * expit(-z)), False),
     "softplus": (lambda z: np.logaddexp(0, z), expit, False),
+    "identity": (lambda z: z, np.ones_like, False),
 }
 FIXED_ACTIVATIONS = tuple(_FIXED)
 
@@ -119,6 +120,7 @@ class FixedActivation:
     | `cos`, `sin` | cos z, sin z | `gelu` | z Phi(z), Phi the normal distribution function |
     | `tanh` | tanh z | `silu` | z / (1 + exp(-z)) |
     | `sigmoid` | 1 / (1 + exp(-z)) | `softplus` | log(1 + exp z) |
+    | `identity` | z, a linear model | | |
 
     z = w . x / bandwidth, of spread one under ``bandwidth="auto"``: a smaller bandwidth makes cosines faster and
     sigmoids steeper, and does nothing to a ReLU but scale it. Outside the interval the activation keeps the value

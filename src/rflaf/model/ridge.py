@@ -203,6 +203,33 @@ class Spectrum:
             total += w @ ((y[:, o, None] - fit) / np.maximum(1 - hat, self.system.precision**0.5)) ** 2
         return total
 
+    def leave_folds_out(self, ridge: float, z: Array, y: Array, weight: Array | None, folds: Array) -> Array:
+        """Return what the fit without its fold says of every row of ``z`` (n_components, n_rows): (n_rows, n_outputs).
+
+        Exact, without another fit: y - (I - H_FF)^-1 r_F for the rows F of a fold, H the hat matrix and r the residuals
+        of the fit of all rows, which must be all rows of the sums. The penalty on the sum over the rows stays.
+        """
+        w = np.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
+        q = self.vectors.T @ (z - self.system.z_mean[:, None])
+        shrunk = self._shrinkage(np.array([ridge]))
+        residual = y - q.T @ (shrunk * self.rotated) - self.system.y_mean
+        features = np.vstack([q, np.ones((1, y.shape[0]))])
+        share = np.append(shrunk[:, 0], self.system.n_intercepts) / self.system.weight
+        left_out = np.empty(residual.shape)
+        for fold in np.unique(folds):
+            rows = np.flatnonzero(folds == fold)
+            left_out[rows] = y[rows] - _without_itself(features[:, rows], share, w[rows], residual[rows])
+        return left_out
+
+
+def _without_itself(features: Array, share: Array, w: Array, residual: Array) -> Array:
+    """(I - F' diag(share) F diag(w))^-1 residual, for features (k, n_rows): solved in the smaller of the two sizes."""
+    k, n_rows = features.shape
+    left, right = features.T * share, features * w
+    if n_rows <= k:
+        return np.linalg.solve(np.eye(n_rows) - left @ right, residual)
+    return residual + left @ np.linalg.solve(np.eye(k) - right @ left, right @ residual)
+
 
 @dataclass(frozen=True)
 class RidgeFactor:

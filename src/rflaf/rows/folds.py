@@ -25,13 +25,18 @@ def folds_of(X: Any, n_folds: int) -> Array:
     >>> bool((folds_of(X[::-1], 5) == folds_of(X, 5)[::-1]).all())
     True
     """
+    return (hashes_of(X) >> np.uint64(33)) % np.uint64(n_folds)
+
+
+def hashes_of(X: Any) -> Array:
+    """Return 64 well mixed bits of every row of ``X`` (n_rows, n_features), dense or CSR: (n_rows,)."""
     if sp.issparse(X):
         rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
         hashes = np.zeros(X.shape[0], np.uint64)
         np.add.at(hashes, rows, _mixed(X.data, X.indices))
     else:
         hashes = _mixed(X, np.arange(X.shape[1])).sum(axis=1, dtype=np.uint64)
-    return (_stir(hashes) >> np.uint64(33)) % np.uint64(n_folds)
+    return _stir(hashes)
 
 
 def _mixed(values: Array, columns: Array) -> Array:

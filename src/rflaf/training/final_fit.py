@@ -28,6 +28,7 @@ from rflaf.rows.blocks import Block, Scratch, SourceView
 from rflaf.rows.executors import Executor
 from rflaf.rows.folds import N_FOLDS, folds_of
 
+from .held_out import HeldOut, left_out_by_folds, noise_left_out, report_held_out, rows_in_use
 from .online import Terms
 from .problem import Fit
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
@@ -54,7 +55,8 @@ class Fitted:
     """Activations, output weights and intercept in the units of a problem, and how they were found.
 
     ``last_layer`` holds the sums behind a solution in closed form, ``solved`` why the search for any other ended,
-    ``trace`` the objective at every step of an exact descent.
+    ``trace`` the objective at every step of an exact descent, ``left_out`` (n_samples, n_outputs) what the fit without
+    a row's fold says of it, where the context asks for it.
     """
 
     activation: Activation
@@ -66,6 +68,7 @@ class Fitted:
     solved: StopReason = StopReason.CONVEX
     objective: float = 0.0
     trace: tuple[float, ...] = ()
+    left_out: Array | None = None
 
     def model(self, directions: Directions, units: Units, curves: ColumnCurves | None = None) -> RandomFeatureModel:
         """Return the model in the units of the targets, which are folded into output weights and intercept."""
@@ -96,6 +99,8 @@ class FitResult:
     trials: tuple[Trial, ...] = ()
     outliers: Outliers | None = None
     beyond: float = 0.0
+    left_out: Array | None = None
+    held_out: HeldOut | None = None
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
@@ -103,7 +108,12 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
     problem, sample = fit.problem, fit.source.sample(SAMPLE_ROWS, fit.rng)
     terms = Terms(problem.loss, fitted.ridge, problem.units, problem.moments.y.weight, fit.spec.intercept)
     rows = read(sample, range(len(sample)), 1.0).X
+    if fitted.left_out is not None:
+        used, all_rows = rows_in_use(fit.source)
+        weight = np.ones(used.size) if all_rows.weight is None else all_rows.weight[used]
+        found["held_out"] = report_held_out(fit, fitted.left_out[used], used, all_rows.y[used], weight)
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
+    measured["left_out"] = fitted.left_out
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 
 
@@ -185,10 +195,12 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     choice = best_ridge(fit, features, directions, importance, equations, system)
     solution = system.solve(choice.ridge)
     learned = solve_per_component(equations, solution, features.T, spec.intercept)
-    noise = _noise(system, solution, choice) + _lost(learned.equations, learned.v, solution, spec)
+    left_out = left_out_by_folds(fit, features, importance, system, choice.ridge)
+    noise = _noise(system, solution, choice) if left_out is None else noise_left_out(fit, left_out)
+    noise += _lost(learned.equations, learned.v, solution, spec)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     fitted = _of_ridge(_of_shapes(spec.basis, learned.a), solution, layer)
-    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective)
+    return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective, left_out=left_out)
 
 
 def _minimise_per_component(fit: Fit, directions: Directions, features: ExpandedMap, importance: Array) -> Fitted:

@@ -54,12 +54,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The problem, the specification, the generator of all random numbers, and the executor of all passes."""
+    """The problem, the specification, the generator of all random numbers, and the executor of all passes.
+
+    ``folds`` (n_samples,), where given, asks for what the fit without a row's fold says of the row.
+    """
 
     problem: Problem
     spec: FitSpec
     rng: np.random.Generator
     executor: Executor
+    folds: Array | None = None
 
     @property
     def source(self) -> BlockSource:

@@ -10,6 +10,7 @@ import numpy as np
 from rflaf.functions.losses import Loss, quantiles, same_units
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor
+from rflaf.rows.weights import WeightedRows, as_importance
 from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
@@ -17,16 +18,37 @@ from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
 from .memory import TableSize, plan_fit
 from .problem import Fit, in_units, measure_finite, state_problem
-from .refined import for_few_rows, refine
+from .refined import refine
+from .rivals import best_of_simple
 from .specification import FitSpec
 
 _log = logging.getLogger("rflaf")
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
-LEAST_REFINED_ROWS = 50
+LEAST_REFINED_ROWS = 20
+_LEAST_UNIT = 1e-100  # of weights: sums in a smaller one would not be numbers
 
 
 def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Train a model on the rows of a source: refined directions, or random ones by Algorithm 1."""
+    rows = as_importance(source, spec.memory)
+    return _in_unit(_train_weighted(rows.source, spec, rng, executor), rows)
+
+
+def _in_unit(result: FitResult, rows: WeightedRows) -> FitResult:
+    """Return the result with its sums in the unit of the weights given, so that weights of later rows compare."""
+    if rows.place is not None and result.held_out is not None:
+        result = replace(result, held_out=replace(result.held_out, decision=result.held_out.decision[rows.place]))
+    if rows.unit == 1.0 or not _LEAST_UNIT < rows.unit < 1 / _LEAST_UNIT:
+        return result
+    layer, terms = result.model.last_layer, replace(result.terms, weight=result.terms.weight * rows.unit)
+    if layer is not None:
+        sums = replace(layer.equations, moments=layer.equations.moments * rows.unit)
+        layer = replace(layer, equations=sums)
+    return replace(result, model=replace(result.model, last_layer=layer), terms=terms)
+
+
+def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
+    """Train a model on rows whose weights have mean one."""
     source, spec, executor = _within_memory(source, spec, executor)
     fit = Fit(state_problem(source, spec.loss, spec.intercept, rng, executor), spec, rng, executor)
     if fit.problem.loss.needs_spread:
@@ -34,8 +56,8 @@ def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, ex
     if not spec.refined:
         return run_algorithm1(fit)
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
-        _log.info("too few rows to hold some out: using random directions")
-        return run_algorithm1(replace(fit, spec=for_few_rows(fit)[0]))
+        _log.info("too few rows to train on some of them: using the best of simpler models")
+        return best_of_simple(fit)
     return refine(fit)
 
 

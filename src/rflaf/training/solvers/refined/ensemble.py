@@ -18,7 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions._kernels import refined as kernels
-from rflaf.functions.curves import ColumnCurves
+from rflaf.functions.curves import side_by_side as side_by_side_curves
 from rflaf.functions.densities import Directions, streams
 from rflaf.rows.executors import all_in_turn, fold_in_turn
 
@@ -150,12 +150,15 @@ def _progress(trainer: Trainer, generator: np.random.Generator) -> MemberState:
 
 
 def merge_members(members: Members) -> Refined:
-    """Merge all members into one model: components side by side, output weights divided by the number of members."""
-    parts = [unscaled(trainer) for trainer in members.trainers]
+    """Merge all members into one model, their mean."""
+    return merge_models([unscaled(trainer) for trainer in members.trainers])
+
+
+def merge_models(parts: Sequence[Refined]) -> Refined:
+    """Return the mean of models: components side by side, output weights divided by their number."""
     if len(parts) == 1:
         return parts[0]
     W, V = np.hstack([part.directions.W for part in parts]), np.vstack([part.V for part in parts]) / len(parts)
     offset, width = np.concatenate([part.directions.offset for part in parts]), W.shape[1]
-    curved = [part.curves for part in parts if part.curves is not None]
-    curves = ColumnCurves(curved[0].knots, np.hstack([part.values for part in curved])) if curved else None
+    curves = side_by_side_curves([(part.curves, part.directions.n_components) for part in parts])
     return Refined(Directions(W, offset, np.ones(width), width), curves, np.vstack([part.a for part in parts]), V)

@@ -52,10 +52,14 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class RecipeTree:
-    """The recipes to try: ``first``, then those in ``following`` for the best so far, as long as there are some."""
+    """The recipes to try: with few rows those of ``grid`` side by side, the stiffest last; with many a walk.
+
+    The walk tries ``first``, then those in ``following`` for the best so far, as long as there are some.
+    """
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
+    grid: tuple[Recipe, ...] = ()
 
     def scaled(self, factor: float) -> RecipeTree:
         """Return the tree with all penalties multiplied."""
@@ -64,18 +68,24 @@ class RecipeTree:
             return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
 
         following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
-        return RecipeTree(scale(self.first), following)
+        return RecipeTree(scale(self.first), following, scale(self.grid))
 
     def with_alpha(self, alpha: float) -> RecipeTree:
         """Return a tree with the penalty given: the search still chooses how columns move and curve."""
         tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
-        return RecipeTree(tuple(sorted(tried, key=astuple)), {})
+        grid = tuple(dict.fromkeys(replace(recipe, alpha=alpha) for recipe in self.grid))
+        return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid)
 
 
 _EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)
 _FINE = Recipe(1.5e-6, 0.3, nodes=129, effort=1.5)
 _STRAIGHT = Recipe(3e-4, 0.5, nodes=0)
 _VERY_STIFF = (Recipe(5e-3), Recipe(5e-3, nodes=0))
+# From hardly held back to nearly linear: noisy or few rows want penalties a thousand times those of many exact ones.
+_CURVED_GRID = (
+    _FINE, _EASY, _MIDDLE, _STIFF, Recipe(2e-3), Recipe(5e-3), Recipe(2e-2), Recipe(1e-1),
+)  # fmt: skip
+_STRAIGHT_GRID = tuple(Recipe(alpha, nodes=0) for alpha in (5e-6, 5e-5, 4e-4, 2e-3, 5e-3, 2e-2, 1e-1, 5e-1))
 CURVED = RecipeTree(
     (_EASY, _MIDDLE, _STIFF),
     {
@@ -84,15 +94,18 @@ CURVED = RecipeTree(
         _MIDDLE: (Recipe(5e-5, 0.5), Recipe(3e-4, 0.3)),
         _STIFF: (Recipe(5e-3), Recipe(3e-4, 0.3)),
     },
+    _CURVED_GRID,
 )
 _FREE = Recipe(5e-6, nodes=0, split=0)  # straight columns hardly overfit even with a weak penalty
 STRAIGHT = RecipeTree(
     (_FREE, replace(_FREE, alpha=5e-5), _STRAIGHT),
     {_FREE: (replace(_FREE, effort=2),), _STRAIGHT: (Recipe(5e-3, nodes=0),)},
+    _STRAIGHT_GRID,
 )
 EITHER = RecipeTree(
     (*CURVED.first, _STRAIGHT),
     CURVED.following | {_STIFF: _VERY_STIFF, _STRAIGHT: (*_VERY_STIFF, Recipe(5e-5, 0.5, nodes=0))},
+    tuple(recipe for pair in zip(_STRAIGHT_GRID, _CURVED_GRID, strict=True) for recipe in pair),
 )
 
 
@@ -100,4 +113,5 @@ _SOFT, _HARD = (Recipe(alpha, nodes=0, effort=0.35) for alpha in (5e-4, 2e-2))
 WIDE = RecipeTree(  # wide inputs overfit quickly: strong penalties, few epochs
     (_SOFT, replace(_SOFT, alpha=5e-3), _HARD),
     {_SOFT: (replace(_SOFT, alpha=5e-5),), _HARD: (replace(_HARD, alpha=1e-1),)},
+    tuple(replace(_SOFT, alpha=alpha) for alpha in (5e-5, 5e-4, 5e-3, 2e-2, 1e-1)),
 )

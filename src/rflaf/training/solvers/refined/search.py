@@ -1,8 +1,10 @@
-"""The search for a recipe: candidates are trained on 85 % of the rows and compared on the rest.
+"""The search for a recipe: candidates are trained on part of the rows and compared on the rest.
 
-The search chooses the penalty alpha, how fast columns move and whether they have curves. A tree names the recipes to
-try first and those that follow from the best of them, as long as the error falls. Every member of a candidate is one
-task, so threads change no bit of the result. The winner is trained again on all rows.
+The search chooses the penalty alpha, how fast columns move and whether they have curves. With up to 12,000 rows every
+row is held out once, by folds, and all recipes of a grid compete (`rflaf.training.solvers.refined.race`). With more
+rows 15 % held out once tell recipes apart: a tree names the recipes to try first and those that follow from the best of
+them, as long as the error falls. Every member of a candidate is one task, so threads change no bit of the result. The
+winner is trained again on all rows.
 """
 
 from __future__ import annotations
@@ -10,12 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions._kernels.refined import Rows
-from rflaf.functions.losses import Huber, Loss
+from rflaf.functions.losses import Loss
 from rflaf.rows.executors import Executor
 
 from .encoded_rows import Encoding, InMemory, RowsInMemory, encode
@@ -26,8 +29,9 @@ from .trainer import Shape, start_trainer
 _log = logging.getLogger("rflaf")
 _HELD_OUT = 0.15
 _NARROWER, _WIDER = (12, 25, 50), (200, 400)
-_ROWS_TO_JUDGE = 1500
-_MOST_EFFORT = 3.0  # of all splits together
+MOST_FOLDED_ROWS = 12_000  # up to here every row is held out once
+_VERY_FEW_ROWS, _MOST_FOLDS, USUAL_FOLDS = 120, 10, 5
+_MANY_ROWS, _FOLDS_OF_MANY = 3000, 3  # of the usual folds, that are held out of more rows
 _START_ROWS = 4000  # that the spread of the first projections is measured on
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _MOST_ROUNDS = 3  # of leaving out columns
@@ -36,6 +40,7 @@ USUAL_NODES, MOST_NODES = 33, 4096  # of a column; of all columns where they are
 _PAYS = 0.02  # of the error: what a step of the search must win to go on to another
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
+_LEAST_OUTLIERS = 5
 _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
 
 
@@ -92,6 +97,29 @@ class Hunt:
         """Return the rows held out, each by one split."""
         return np.concatenate([held_out for _, held_out in self.splits])
 
+    @property
+    def is_folded(self) -> bool:
+        """Return whether every row is held out once."""
+        return len(self.splits) > 1
+
+    def first(self, n_splits: int) -> Hunt:
+        """Return the hunt that judges by the first splits only."""
+        return self._changed(splits=self.splits[:n_splits])
+
+    def rest(self, n_splits: int) -> Hunt:
+        """Return the hunt that judges by all splits but the first."""
+        return self._changed(splits=self.splits[n_splits:])
+
+    def with_effort(self, effort: float) -> Hunt:
+        """Return the hunt that trains for another share of the epochs."""
+        return self._changed(effort=effort)
+
+    def _changed(self, **changes: Any) -> Hunt:
+        """Return another hunt on the same encoded rows."""
+        other = replace(self, **changes)
+        other._encoded.update(self._encoded)
+        return other
+
     def compare(self, candidates: Sequence[tuple[Shape, Recipe]], executor: Executor) -> list[Trial]:
         """Return the trials of several candidates; every member of every candidate is one task."""
         parts = [
@@ -131,11 +159,16 @@ class Hunt:
         error = self.mean_loss(shape.loss, held_out_outputs)
         return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))
 
+    def losses(self, loss: Loss, outputs: Array) -> Array:
+        """Return a loss for every row held out, (n_held_out,), times its weight over their mean weight."""
+        held_out = self.held_out
+        weight = self.table.weight[held_out]
+        values = loss.value(outputs.astype(np.float64), self.table.y[held_out])
+        return np.asarray(values * (weight / weight.mean()))
+
     def mean_loss(self, loss: Loss, outputs: Array) -> float:
         """Return the weighted mean of a loss over the rows held out."""
-        held_out = self.held_out
-        values = loss.value(outputs.astype(np.float64), self.table.y[held_out])
-        return float(np.average(values, weights=self.table.weight[held_out]))
+        return float(self.losses(loss, outputs).mean())
 
     def residual(self, trial: Trial) -> Array:
         """Return the residuals of a trial on the rows held out, (n_held_out, O)."""
@@ -143,15 +176,15 @@ class Hunt:
 
 
 def hold_out(table: RowsInMemory, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
-    """Split rows for the search: once, or several times where there are few rows to judge by."""
+    """Split rows for the search: into folds, or once where there are many rows to judge by."""
     order = rng.permutation(table.n_rows)
-    n_held_out = max(1, round(_HELD_OUT * table.n_rows))
-    n_splits = int(np.clip(_ROWS_TO_JUDGE // table.n_rows, 1, _MOST_EFFORT / effort))
-    splits = []
-    for split in range(n_splits):
-        part = slice(split * n_held_out, (split + 1) * n_held_out)
-        splits.append((np.delete(order, part), np.sort(order[part])))
-    return Hunt(table, mean, scale, tuple(splits), int(rng.integers(2**31)), effort)
+    if table.n_rows <= MOST_FOLDED_ROWS:
+        n_folds = min(_MOST_FOLDS if table.n_rows <= _VERY_FEW_ROWS else USUAL_FOLDS, table.n_rows)
+        held_out = [order[fold::n_folds] for fold in range(_FOLDS_OF_MANY if table.n_rows > _MANY_ROWS else n_folds)]
+    else:
+        held_out = [order[: max(1, round(_HELD_OUT * table.n_rows))]]
+    splits = tuple((np.setdiff1d(order, rows), np.sort(rows)) for rows in held_out)
+    return Hunt(table, mean, scale, splits, int(rng.integers(2**31)), effort)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +202,18 @@ class Outliers:
         )
 
 
-def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
+def find_outliers(hunt: Hunt, trial: Trial, others: Sequence[Array] = ()) -> Outliers | None:
     """Find outliers among the rows held out: far in the target, and as far from the prediction.
 
-    Rare but true values are explained at least in part and stay, and so does the tail of a skewed target.
+    Rare but true values are explained at least in part, by the trial or by the outputs of ``others``, and stay; so does
+    the tail of a skewed target. A few far targets of few rows are rather where no other row is near.
     """
     y = hunt.table.y
     centre = np.median(y, axis=0)
     far = np.abs(y[hunt.held_out] - centre)
     residual = np.abs(hunt.residual(trial))
+    for outputs in others:
+        residual = np.minimum(residual, np.abs(y[hunt.held_out] - outputs))
     spread, noise = (TO_DEVIATIONS * np.median(size, axis=0) for size in (np.abs(y - centre), residual))
     judged = (spread > 0) & (residual > far / 2)  # where most targets are the same, the others are events
     odd = (judged & (far > _FAR * spread) & (residual > _FAR * noise)).any(axis=1)
@@ -185,20 +221,25 @@ def find_outliers(hunt: Hunt, trial: Trial) -> Outliers | None:
     share = float(odd.mean())
     blame = np.sum(residual[odd] ** 2) / max(float(np.sum(residual**2)), np.finfo(float).tiny)
     a_tail = between.sum() > odd.sum()  # outliers stand apart, the end of a heavy tail does not
-    if not 0 < share < _MOST_OUTLIERS or blame < _LEAST_BLAME or a_tail:
+    if odd.sum() < _LEAST_OUTLIERS or share >= _MOST_OUTLIERS or blame < _LEAST_BLAME or a_tail:
         return None
     return Outliers(share, float(_KEPT_DEVIATIONS * noise.max()))
+
+
+def by_error(trial: Trial) -> float:
+    """Return the error of a trial, infinite where its training diverged."""
+    return trial.error if np.isfinite(trial.error) else float("inf")
 
 
 def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
     """Return the trials of a tree, the best first."""
     trials = hunt.compare([(shape, recipe) for recipe in tree.first], executor)
     before = float("inf")
-    while (best := min(trials, key=_error)).recipe in tree.following and _error(best) < before * (1 - _PAYS):
-        before = _error(best)
+    while (best := min(trials, key=by_error)).recipe in tree.following and by_error(best) < before * (1 - _PAYS):
+        before = by_error(best)
         following = filter(hunt.affords, tree.following[best.recipe])
         trials += hunt.compare([(shape, recipe) for recipe in following], executor)
-    return sorted(trials, key=_error)
+    return sorted(trials, key=by_error)
 
 
 def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
@@ -207,10 +248,6 @@ def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
     weak = used & (trial.strength < _WEAK * trial.strength.max(initial=0.0))
     enough = weak.sum() >= max(1, _WEAK_SHARE * used.sum())
     return replace(hunt, scale=np.where(weak, 0.0, hunt.scale)) if enough else None
-
-
-def _error(trial: Trial) -> float:
-    return trial.error if np.isfinite(trial.error) else float("inf")
 
 
 def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
@@ -228,42 +265,3 @@ def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, execut
     limit = min(trial.error for trial in trials) * (1 + tolerance)
     chosen = min((trial for trial in trials if trial.error <= limit), key=lambda trial: trial.width)
     return [chosen, *(trial for trial in trials if trial is not chosen)]
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The outcome of a search: the hunt on the columns kept, the trials with the best first, and its shape."""
-
-    hunt: Hunt
-    trials: tuple[Trial, ...]
-    shape: Shape
-    outliers: Outliers | None
-
-    @property
-    def recipe(self) -> Recipe:
-        """The best recipe."""
-        return self.trials[0].recipe
-
-
-def settle(
-    hunt: Hunt, shape: Shape, tree: RecipeTree, keep_outliers: bool, width_tolerance: float | None, executor: Executor
-) -> Settled:
-    """Search for the recipe; leave weak columns out, weigh outliers less, choose the width if a tolerance is given."""
-    trials = search(hunt, shape, tree, executor)
-    outliers = find_outliers(hunt, trials[0]) if shape.loss.closed_form and not keep_outliers else None
-    if outliers is not None:
-        _log.info("%s", outliers)
-        shape = replace(shape, loss=Huber(outliers.delta))
-        trials = search(hunt, shape, tree, executor)
-    for _ in range(_MOST_ROUNDS):
-        narrower = without_weak_columns(hunt, trials[0])
-        if narrower is None:
-            break
-        (again,) = narrower.compare([(shape, trials[0].recipe)], executor)
-        if again.error > trials[0].error:
-            break
-        _log.info("search: %d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
-        hunt, trials = narrower, search(narrower, shape, tree, executor)
-    if width_tolerance is not None:
-        trials = choose_width(hunt, shape, trials[0], width_tolerance, executor)
-    return Settled(hunt, tuple(trials), replace(shape, n_components=trials[0].width), outliers)

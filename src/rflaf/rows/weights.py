@@ -1,0 +1,76 @@
+"""Sample weights as importance: repeated rows become one weighted row, and weights have mean one.
+
+A choice made on rows held out goes wrong where a row held out has a twin that was not. So rows that are equal in X and
+y are merged into one, whose weight is the sum of theirs, before anything is measured: a row of weight three is the same
+as three equal rows. Weights are then divided by their mean over the rows that count, so their unit has no effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from rflaf.errors import Array
+
+from .blocks import ArraySource, Block, BlockSource, stack
+from .folds import hashes_of
+from .moments import shortened
+
+_MOST_NUMBERS = 2**22  # of a table that is looked through for repeated rows: in larger ones they do no harm
+_BITS = 22  # of a weight of mean one: another unit of the weights must not change any bit of these
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedRows:
+    """Rows with weights of mean one, the unit of the weights given, and where each row given stands among them."""
+
+    source: BlockSource
+    unit: float = 1.0
+    place: Array | None = None
+
+
+def as_importance(source: BlockSource, memory: int | None = None) -> WeightedRows:
+    """Merge repeated rows and divide the weights by their mean; large tables are left as they are.
+
+    >>> X, y = np.array([[1.0], [2.0], [1.0]]), np.array([[0.0], [5.0], [0.0]])
+    >>> rows = as_importance(ArraySource(X, y))
+    >>> rows.source.X.ravel(), rows.source.weight.round(3), rows.place
+    (array([1., 2.]), array([1.333, 0.667]), array([0, 1, 0]))
+    """
+    n_numbers = source.n_samples * (source.n_features + source.n_outputs)
+    if n_numbers > _MOST_NUMBERS or (memory is not None and 16 * n_numbers > memory):
+        return WeightedRows(source)
+    rows = stack(source[i] for i in range(len(source)))
+    first, place = _repeated(rows)
+    if rows.weight is None and first.size == rows.n_rows:
+        return WeightedRows(source)
+    given = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
+    weight = np.bincount(place, given)
+    unit = float(weight[weight > 0].mean())
+    weight = shortened(weight / unit, _BITS)
+    merged = ArraySource(rows.X[first], rows.y[first], weight.astype(source.dtype))
+    return WeightedRows(merged, unit, place)
+
+
+def _repeated(rows: Block) -> tuple[Array, Array]:
+    """Return the first of every group of equal rows, in order, and the group of every row."""
+    hashes = hashes_of(rows.X) ^ (hashes_of(rows.y) << np.uint64(1))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    first, place = first[order], rank[group]
+    twin = first[place]
+    same = np.all(rows.y == rows.y[twin], axis=1) & _equal_rows(rows.X, twin)
+    if same.all():
+        return first, place
+    return np.arange(rows.n_rows), np.arange(rows.n_rows)  # two rows with one hash, which never happens
+
+
+def _equal_rows(X: Array, twin: Array) -> Array:
+    """Return whether every row of ``X``, dense or CSR, equals the row that ``twin`` names."""
+    if sp.issparse(X):
+        return np.asarray(abs(X - X[twin]).sum(axis=1)).ravel() == 0
+    return np.asarray(np.all(X[twin] == X, axis=1))

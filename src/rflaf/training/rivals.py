@@ -1,0 +1,192 @@
+"""Simpler models that compete with refined ones on the same rows held out.
+
+    constant, linear, a sum of functions of single columns, such a sum with random directions
+
+Under the squared loss each is one ridge, and what it says of a row without the row's fold has a closed form
+(`Spectrum.leave_folds_out`); under other losses it is fitted again without each of the first folds. The simplest model
+that the rows held out cannot tell from the best is the answer, so no answer is worse on them than a linear model.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rflaf.errors import Array
+from rflaf.functions.densities import AxesFirst, Directions
+from rflaf.functions.losses import same_units
+from rflaf.functions.smooth_bases import FixedActivation
+from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.rows.blocks import ArraySource
+from rflaf.training.solvers.refined.race import Settled
+from rflaf.training.solvers.refined.search import Hunt
+
+from .algorithm1 import run_algorithm1
+from .final_fit import FitResult
+from .held_out import rows_in_use
+from .problem import Fit, in_units, measure_finite
+from .specification import FEW_ROWS, FitSpec
+
+_log = logging.getLogger("rflaf")
+_LINE = FixedActivation("identity", (-64.0, 64.0))
+_MOST_LINEAR_COLUMNS = 1000
+_NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
+_AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
+_FITTED_SPLITS, _MOST_UNKNOWNS = 2, 500  # of a model without a closed form
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A simpler model: its specification, and what it says of every row held out, with the loss."""
+
+    name: str
+    spec: FitSpec
+    outputs: Array
+    losses: Array
+    result: FitResult | None = None
+
+    @property
+    def error(self) -> float:
+        return float(self.losses.mean())
+
+
+def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
+    """Return the simpler models, the simplest first."""
+    n_features, models = fit.source.n_features, list[tuple[str, FitSpec]]()
+    if n_features <= _MOST_LINEAR_COLUMNS:
+        random = fit.spec.for_few_rows(n_features)[-1]
+        axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE)
+        models = [("the mean", replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
+    if fit.problem.moments.n_used > FEW_ROWS:
+        return models
+    few = fit.spec.for_few_rows(n_features)
+    if len(few) == 1:
+        return [*models, ("random directions", few[0])]
+    additive = "functions of single columns"
+    return [*models, (additive, few[0]), (f"{additive} and random directions", few[1])]
+
+
+def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
+    """Return the simpler models with what they say of the rows held out; none where the search has no folds."""
+    if fit.spec.alpha is not None or not fit.spec.per_component or not hunt.is_folded:
+        return []
+    return _in_closed_form(fit, hunt) if fit.closed_form else _by_fits(fit, hunt)
+
+
+def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult | None:
+    """Return the simplest model that the rows held out cannot tell from the best; None if the refined one is."""
+    if not rivals or found.outliers is not None:
+        return None
+    losses = found.hunt.losses(found.shape.loss, found.outputs)[: rivals[0].losses.size]
+    for rival in rivals:
+        _log.info("search: out-of-fold error %.5g, %s", rival.error, rival.name)
+    chosen = _simplest(rivals, losses)
+    if chosen is None:
+        return None
+    _log.info("search: %s does better on the rows held out", chosen.name)
+    result = run_algorithm1(replace(fit, spec=chosen.spec)) if chosen.result is None else chosen.result
+    return _narrowed(fit, result)
+
+
+def best_of_simple(fit: Fit) -> FitResult:
+    """Return the best of the simpler models for rows too few to train on some of them."""
+    models = specifications(fit)
+    if fit.spec.alpha is not None or not fit.spec.per_component or not fit.closed_form:
+        return run_algorithm1(replace(fit, spec=fit.spec.for_few_rows(fit.source.n_features)[0]))
+    folds = np.arange(fit.source.n_samples)
+    rivals = [_left_out(fit, name, spec, folds) for name, spec in models]
+    best = min(rivals, key=lambda rival: rival.error)
+    chosen = _simplest(rivals, best.losses)
+    result = (best if chosen is None else chosen).result
+    assert result is not None  # of a closed form
+    return _narrowed(fit, result)
+
+
+def _simplest(rivals: Sequence[Rival], losses: Array) -> Rival | None:
+    """Return the simplest that is as good as the best of rivals and of ``losses``; None if only the latter are."""
+    best = min([losses, *(rival.losses for rival in rivals)], key=np.mean)
+    for rival in rivals:
+        if rival.error <= (1 + _AS_GOOD) * float(best.mean()):
+            return rival
+    return None
+
+
+def _in_closed_form(fit: Fit, hunt: Hunt) -> list[Rival]:
+    """Return the simpler models, each fitted once, with their losses in the order of the rows held out."""
+    used, _ = rows_in_use(fit.source)
+    if used.size != hunt.table.n_rows:
+        return []
+    folds = np.full(fit.source.n_samples, -1)
+    for fold, (_, held_out) in enumerate(hunt.splits):
+        folds[used[held_out]] = fold
+    rivals = [_left_out(fit, name, spec, folds) for name, spec in specifications(fit)]
+    in_order = used[hunt.held_out]
+    return [replace(rival, outputs=rival.outputs[in_order], losses=rival.losses[in_order]) for rival in rivals]
+
+
+def _left_out(fit: Fit, name: str, spec: FitSpec, folds: Array) -> Rival:
+    """Return a model fitted to all rows, with the loss of every row without its fold."""
+    result = run_algorithm1(replace(fit, spec=spec, folds=folds))
+    _, rows = rows_in_use(fit.source)
+    assert result.left_out is not None  # the context asks for it
+    losses = fit.problem.loss.value(result.left_out, rows.y.astype(np.float64))
+    if rows.weight is not None:
+        weight = rows.weight.astype(np.float64)
+        losses = losses * weight * (np.count_nonzero(weight) / weight.sum())
+    return Rival(name, spec, result.left_out, losses, result)
+
+
+def _by_fits(fit: Fit, hunt: Hunt) -> list[Rival]:
+    """Return some of the simpler models with their losses on the first folds; the first fold chooses their ridge."""
+    few, rivals = hunt.first(_FITTED_SPLITS), list[Rival]()
+    for name, spec in specifications(fit):
+        if spec.alpha is None and _n_unknowns(spec) * fit.source.n_outputs <= _MOST_UNKNOWNS:
+            outputs = _outputs(fit, spec, few)
+            rivals.append(Rival(name, spec, outputs, few.losses(fit.problem.loss, outputs)))
+    return rivals
+
+
+def _n_unknowns(spec: FitSpec) -> int:
+    return spec.most_components * spec.basis.n_basis
+
+
+def _outputs(fit: Fit, spec: FitSpec, hunt: Hunt) -> Array:
+    """Return what models fitted without a fold say of its rows."""
+    table, loss, outputs, inside = hunt.table, fit.problem.loss, [], replace(fit, spec=spec)
+    for kept, held_out in hunt.splits:
+        part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
+        moments, units = measure_finite(part, fit.executor), same_units(part.n_outputs)
+        problem = in_units(part, loss, moments, units, fit.spec.intercept, fit.rng)
+        result = run_algorithm1(replace(inside, problem=problem))
+        inside = inside.respecified(alpha=result.alpha)
+        outputs.append(result.model.decision(table.X[held_out]))
+    return np.concatenate(outputs)
+
+
+def _narrowed(fit: Fit, result: FitResult) -> FitResult:
+    """Return the result with a linear model of more columns than components asked for as one component per output."""
+    model, spec = result.model, fit.spec
+    if spec.n_components is None or model.n_components <= spec.n_components or model.activation.basis != _LINE:
+        return result
+    return replace(result, model=_as_one_component(model))
+
+
+def _as_one_component(model: RandomFeatureModel) -> RandomFeatureModel:
+    """Return a linear model as one component per output, whose projections have the spread of the answers."""
+    a, v, layer = model.activation.coefficients[:, 0], model.v * model.directions.importance[:, None], model.last_layer
+    weights = v * a[:, None]
+    size = np.linalg.norm(weights, axis=0)
+    size = np.where(size > 0, size, 1.0)
+    turn, width = weights / size, weights.shape[1]
+    directions = Directions(model.directions.W @ turn, model.directions.offset @ turn, np.ones(width), width)
+    if layer is not None:
+        T = np.zeros((layer.equations.moments.shape[0], width + 1 + layer.equations.n_outputs))
+        T[: len(turn), :width] = model.v / size
+        T[len(turn) :, width:] = np.eye(1 + layer.equations.n_outputs)
+        sums = replace(layer.equations, moments=T.T @ layer.equations.moments @ T)
+        layer = replace(layer, equations=sums.answered_by(np.diag(size), layer.ridge, layer.intercept))
+    activation = Activation(_LINE, np.ones((1, 1)))
+    return RandomFeatureModel(directions, activation, np.diag(size), model.intercept, None, layer)
