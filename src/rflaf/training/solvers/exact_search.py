@@ -78,7 +78,7 @@ class ExactTask:
         n_starts = int(min(most, _SEARCHING / self.n_functions**2)) if self.is_small else 0
         shapes = [fit_function(self.basis, shape) for shape in STARTS.values()][:n_starts]
         random = self.rng.standard_normal((max(0, n_starts - len(shapes)), self.basis.n_basis))
-        alone = np.eye(self.basis.n_basis) if self.l1 > 0 and n_starts else []  # the sparsest activations of all
+        alone = np.eye(self.basis.n_basis if self.l1 > 0 and n_starts else 0)  # the sparsest activations of all
         starts = [*shapes, *random, *alone]
         return [start * (radius / np.linalg.norm(start)) for start in starts if np.linalg.norm(start) > 0]
 
