@@ -16,6 +16,7 @@ from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.losses import Huber
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
+from rflaf.theory import leverage_advice
 from rflaf.training.solvers import exact_search
 from rflaf.training.solvers.moment_problem import MomentProblem
 from rflaf.training.solvers.whole_problem import WholeProblem
@@ -268,3 +269,11 @@ def test_a_lambda_above_the_spectrum_is_warned_of():
     model = RFLAFRegressor(10, sampling=LeverageSampling(20, alpha=50.0), random_state=0, **PAPER)
     with pytest.warns(AssumptionWarning, match="largest eigenvalue of the kernel.*Assumption 2.2"):
         model.fit(X, y[:, 0])
+
+
+def test_a_fit_tells_whether_its_scores_are_worth_sampling_by(caplog):
+    X, y = weighted_sine_rows(200, 1)[:2]
+    model = RFLAFRegressor(10, sampling=LeverageSampling(20, alpha=1e-3), random_state=0, **PAPER)
+    with caplog.at_level("INFO", logger="rflaf"):
+        model.fit(X, y[:, 0])
+    assert leverage_advice(model.pool_.spread) in caplog.messages
