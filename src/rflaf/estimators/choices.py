@@ -184,8 +184,7 @@ class SharedActivation:
         and components that it was first learned from.
     l1 : float, default=0.0
         Penalty on the absolute values of the coefficients, for targets of variance one (mean square one without
-        intercept). It leaves few of them non-zero: an activation of few basis functions, easier to write down. 0.01 is
-        a start; below 0.001 little happens.
+        intercept). It leaves few of them non-zero: an activation of few basis functions, easier to write down.
     """
 
     search: str = "sample"
