@@ -28,8 +28,8 @@ finally:
 """
 
 
-def test_the_three_notebooks_are_there():
-    assert [path.stem for path in NOTEBOOKS] == ["classification", "out_of_core", "tabular_regression"]
+def test_the_four_notebooks_are_there():
+    assert [path.stem for path in NOTEBOOKS] == ["classification", "out_of_core", "paper", "tabular_regression"]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor, WidthPlan, 
 from rflaf.errors import AssumptionWarning, InvalidParameterError, StopReason
 from rflaf.estimators import width_plan as planning
 from rflaf.functions.bases import BSplineBasis, fit_function
-from rflaf.functions.losses import Huber, Poisson, Squared
+from rflaf.functions.losses import Huber, Pinball, Poisson, Squared, SquaredHinge
 from rflaf.model.greedy import WidthPath
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
@@ -118,6 +118,12 @@ def test_the_parts_of_a_plan_agree(easy, planned):
     assert planned.effective_dimension == planned.spectrum.effective_dimension(planned.lam)
     assert planned.leverage_width == theory.leverage_width(planned.effective_dimension, 0.1)
     assert planned.decay == planned.spectrum.decay
+    d, mass = planned.effective_dimension, planned.bound**2 / planned.lam
+    assert planned.widths("one-sided") == (theory.one_sided_width(mass, d, 0.1), theory.one_sided_width(d, d, 0.1))
+    assert planned.widths("two-sided") == (theory.bernstein_width(mass, d, 0.1), theory.bernstein_width(d, d, 0.1))
+    at = planned.lam, d
+    assert planned.algorithm_widths == theory.algorithm_widths(planned.bound, *at, *at, 0.1)
+    assert len(repr(planned)) < 200
 
 
 def test_the_largest_score_is_below_the_bound_of_plain_sampling(planned, of_two, of_three):
@@ -135,6 +141,9 @@ def test_the_table_shows_the_plan(planned):
         "decay of the spectrum",
         "theory, plain sampling",
         "theory, leverage sampling",
+        "theory, one-sided",
+        "theory, two-sided",
+        "theory, Algorithm 1",
         "spread of the scores",
         "enough, plain sampling",
         "enough, chosen greedily",
@@ -152,6 +161,15 @@ def test_the_table_shows_the_plan(planned):
     assert rows["theory, plain sampling"][0] == f"{planned.plain_width:,}"
     assert rows["theory, leverage sampling"][0] == f"{planned.leverage_width:,}"
     assert float(rows["spread of the scores"][0]) == pytest.approx(planned.spread, abs=0.05)
+    assert rows["spread of the scores"][1] == planned.advice == theory.leverage_advice(planned.spread)
+    for claim in ("one-sided", "two-sided"):
+        plain, leverage = planned.widths(claim)
+        assert rows[f"theory, {claim}"][0] == f"{plain:,} / {leverage:,}"
+    pair = planned.algorithm_widths
+    assert rows["theory, Algorithm 1"] == (
+        f"{pair.pool_size:,} / {pair.n_components:,}",
+        "pool s / draws S of Theorem 4.1, constant 8",
+    )
     assert rows["enough, plain sampling"][0].startswith(f"{planned.enough_plain}")
     assert rows["enough, plain sampling"][1] == "within 1% of the lowest error on rows held out"
     assert rows["enough, chosen greedily"][0].startswith(f"{planned.enough_greedy}")
@@ -313,13 +331,29 @@ def test_three_words_are_a_classification_and_three_numbers_are_one_if_asked(eas
 
 @pytest.mark.parametrize(
     ("loss", "case"),
-    [("squared", "squared"), (Squared(), "squared"), (Huber(1.0), "lipschitz"), (Poisson(), "lipschitz")],
+    [("squared", "squared"), (Squared(), "squared"), (Huber(1.0), "lipschitz"), (Pinball(0.9), "lipschitz")],
 )
 def test_a_loss_may_be_given(easy, loss, case):
     X, y = easy
     answer = plan(X, np.abs(y), loss=loss, random_state=0)
     assert answer.case == case
     assert answer.enough_plain >= 1
+
+
+@pytest.mark.parametrize("loss", [Poisson(), SquaredHinge()], ids=["poisson", "squared hinge"])
+@pytest.mark.parametrize("with_target", [True, False])
+def test_a_loss_that_no_theorem_covers_is_refused(easy, loss, with_target):
+    X, y = easy
+    with pytest.raises(InvalidParameterError, match="needs the squared loss or one with a Lipschitz constant"):
+        plan(X, (y > 1).astype(float) if with_target else None, loss=loss)
+
+
+def test_the_lipschitz_constant_is_that_of_targets_of_variance_one(easy):
+    X, y = easy
+    answer = plan(X, 10 * y, loss=Huber(5.0), epsilon=0.4, random_state=0)
+    assert answer.lipschitz == pytest.approx(2 * 5.0 / (10 * y.std()), rel=1e-6)
+    assert answer.lam == pytest.approx((0.4 / 4 / answer.lipschitz) ** 2)
+    assert answer.epsilon == pytest.approx(0.4)
 
 
 def test_several_targets_are_planned_for_together(easy):
@@ -342,7 +376,8 @@ def test_without_a_target_nothing_is_said_of_practice(easy):
 @pytest.mark.parametrize(("loss", "case"), [("auto", "squared"), ("log_loss", "lipschitz"), (Huber(), "lipschitz")])
 def test_without_a_target_the_loss_still_says_which_theorem_holds(easy, loss, case):
     answer = plan(easy[0], loss=loss, epsilon=0.2, random_state=0)
-    assert (answer.case, answer.lam) == (case, theory.lambda_for(case, 0.2))
+    lipschitz = 2.7 if isinstance(loss, Huber) else 1.0
+    assert (answer.case, answer.lam) == (case, theory.lambda_for(case, 0.2, lipschitz))
 
 
 # Awkward tables

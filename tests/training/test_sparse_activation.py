@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from data import weighted_sine_rows
+from exact_reference import Reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import zscore as standardise
 
+from rflaf import BSplineBasis, RFLAFClassifier, RFLAFRegressor, SharedActivation
 from rflaf.errors import StopReason
 from rflaf.training.solvers.shared_activation import minimise_on_sphere
 from rflaf.training.solvers.sparse_activation import minimise_sparse, nearest_sparse, soft
@@ -111,3 +116,51 @@ def test_too_few_rounds_are_told():
     assert (
         minimise_sparse(bilinear(6, 5), starts(6, 1)[0], 0.01, 1, 0.0, minimise_on_sphere)[2] is StopReason.ITERATIONS
     )
+
+
+# Through the estimators
+
+
+def sparse_model(l1: float, search: str = "exact", **others):
+    X, y = weighted_sine_rows(300, 1)[:2]
+    y = standardise(y[:, 0])  # of variance one and of mean square one, the units of l1
+    shared = SharedActivation(search, radius=1.0, l1=l1)
+    settings = {"directions": "random", "basis": BSplineBasis(8), "alpha": 1e-3, "random_state": 0, **others}
+    return RFLAFRegressor(6, activation=shared, **settings).fit(X, y), X, y
+
+
+@pytest.mark.parametrize("search", ["sample", "exact"])
+def test_more_penalty_leaves_fewer_coefficients_of_a_model(search):
+    kept = [np.count_nonzero(sparse_model(l1, search)[0].activation_.coefficients) for l1 in (0.0, 0.01, 0.1, 10.0)]
+    assert kept[0] == 8
+    assert kept == sorted(kept, reverse=True)
+    assert kept[1] < 8
+    assert kept[-1] == 1
+
+
+@pytest.mark.parametrize("l1", [0.003, 0.03, 0.3])
+@pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "origin"])
+def test_no_start_ends_below_an_exact_sparse_model(l1, fit_intercept, one_blas_thread):
+    model, X, y = sparse_model(l1, fit_intercept=fit_intercept)
+    a, reference = model.activation_.coefficients[0], Reference.of(model, X, y)
+    assert np.linalg.norm(a) == pytest.approx(1.0, rel=1e-12)
+
+    def total(x):  # on the sphere by its direction; derivative-free at last, as |a|_1 has kinks
+        a = x / np.linalg.norm(x)
+        return reference.value(a) + l1 * np.abs(a).sum()
+
+    rng = np.random.default_rng(0)
+    smooth = [minimize(total, x, method="L-BFGS-B").x for x in rng.standard_normal((40, 8))]
+    lowest = min(smooth, key=total)
+    lowest = minimize(total, lowest, method="Powell", options={"xtol": 1e-8, "ftol": 1e-12}).x
+    assert total(a) <= total(lowest) * (1 + 1e-6)
+
+
+def test_the_penalty_acts_under_other_losses():
+    X, y = weighted_sine_rows(300, 1)[:2]
+    kept = []
+    for l1 in (0.0, 0.1):
+        shared = SharedActivation("exact", radius=1.0, l1=l1)
+        model = RFLAFClassifier(6, directions="random", activation=shared, basis=BSplineBasis(8), random_state=0)
+        kept.append(np.count_nonzero(model.set_params(alpha=1e-3).fit(X, y[:, 0] > 0.5).activation_.coefficients))
+    assert kept[1] < kept[0] == 8

@@ -142,6 +142,8 @@ def _plan_values(answer: WidthPlan) -> dict[str, Any]:
         "spread": answer.spread,
         "plain_width": answer.plain_width,
         "leverage_width": answer.leverage_width,
+        "algorithm_widths": asdict(answer.algorithm_widths),
+        "advice": answer.advice,
         "enough_plain": answer.enough_plain,
         "enough_greedy": answer.enough_greedy,
         "squared_norm": None if practice is None else practice.squared_norm,

@@ -177,12 +177,14 @@ class SharedActivation:
     search : {"sample", "exact"}, default="sample"
         "sample" learns the activation from at most 6,000 rows and 256 components. "exact" continues from there on all
         rows and all components to the minimum: the gradient along the sphere is zero to rounding at the reported
-        ``alpha_`` and radius. Small problems are searched from many starts, as there are local minima.
+        ``alpha_`` and radius. Small problems are searched from many starts, as there are local minima. On protein
+        "exact" lowers the error by 0.8 % (S=100, 300) to 2 % (S=1000) for 9 to 13 times the time, so it is no default.
     radius : float or None, default=None
         R, the length of the coefficients. None is the one at which the activation has mean square one over the rows
         and components that it was first learned from.
     l1 : float, default=0.0
-        Penalty on the absolute values of the coefficients.
+        Penalty on the absolute values of the coefficients, for targets of variance one (mean square one without
+        intercept). It leaves few of them non-zero: an activation of few basis functions, easier to write down.
     """
 
     search: str = "sample"
@@ -193,8 +195,6 @@ class SharedActivation:
         check("search", self.search, one_of("sample", "exact"))
         check("radius", self.radius, (_or_none(is_positive), "must be None or a number above zero", "Use None."))
         check("l1", self.l1, (is_non_negative, "must be a number, at least zero", "Use 0.0."))
-        if self.l1 > 0:  # until the solver for it is here
-            raise InvalidParameterError("l1 must be zero: no solver takes it yet", self.l1, "Use 0.0.")
 
     def settings(self) -> dict[str, Any]:
         radius = None if self.radius is None else float(self.radius)

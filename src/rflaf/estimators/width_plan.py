@@ -17,18 +17,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from rflaf.errors import Array, AssumptionWarning, InvalidParameterError, StopReason
+from rflaf.errors import Array, AssumptionWarning, StopReason
 from rflaf.functions.bases import fit_function
 from rflaf.functions.densities import Directions
-from rflaf.functions.losses import Logistic, Loss, Softmax, Squared
+from rflaf.functions.losses import Loss, Squared
 from rflaf.model.features import FeatureMap
 from rflaf.model.greedy import Selection, WidthPath
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import MOST_ROWS, BlockSource, array_source
 from rflaf.rows.executors import Executor, ThreadExecutor, resolve_n_jobs
-from rflaf.theory import Case, check_delta, lambda_for, leverage_width, plain_width
+from rflaf.theory import (
+    AlgorithmWidths,
+    Case,
+    Claim,
+    algorithm_widths,
+    check_delta,
+    lambda_for,
+    leverage_advice,
+    width_for,
+)
 from rflaf.theory.spectrum import Decay, KernelSpectrum, spectrum_of_rows
 from rflaf.training.memory import TableSize, fit_stages
 from rflaf.training.pools import compile_pool, draw_pool, enough_components, learn_activation, select_pool
@@ -38,12 +46,12 @@ from rflaf.training.solvers.shared_activation import STARTS, LearnedActivation
 from rflaf.training.specification import FitSpec
 
 from .parameters import check_value, resolve_random_state
+from .plan_targets import refuse_uncovered, resolve_targets
 from .retired import accept_tolerance, warn_retired
 
 _SAMPLE_ROWS, _POOL_SIZE = 4000, 1000
 _DENSE_GRID = 2001
 _LAMBDAS = np.geomspace(1e-6, 1.0, 61)
-_LOSSES: dict[str, Loss] = {"squared": Squared(), "log_loss": Logistic()}
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Practice:
     fit_seconds: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WidthPlan:
     """The widths that theory and practice ask for, before anything is trained; `rflaf.plan` makes it.
 
@@ -76,7 +84,8 @@ class WidthPlan:
     spectrum : KernelSpectrum, eigenvalues of K / n, for an activation of mean square one
     effective_dimension : float, d at lambda
     spread : float, largest leverage score over the mean, the most that weighting by leverage can gain
-    plain_width, leverage_width : int, numbers of features that theory asks for
+    bound : float, |sigma|, largest absolute value of the activation
+    lipschitz : float, L of the loss, for targets of variance one; 1 under the squared loss
     practice : Practice or None, widths that are enough for this target; None without a target
     width_tolerance : float, how far above the lowest error a width that is enough may lie
     fit_bytes : int, memory of a fit of the plain width that is enough, under a shared activation
@@ -90,8 +99,8 @@ class WidthPlan:
     spectrum: KernelSpectrum
     effective_dimension: float
     spread: float
-    plain_width: int
-    leverage_width: int
+    bound: float
+    lipschitz: float
     practice: Practice | None
     width_tolerance: float
     fit_bytes: int
@@ -104,8 +113,35 @@ class WidthPlan:
 
     @property
     def epsilon(self) -> float:
-        """The sampling error that lambda stands for: 4 lambda, or 4 sqrt(lambda)."""
-        return 4 * (self.lam if self.case == "squared" else self.lam**0.5)
+        """The sampling error that lambda stands for: 4 lambda, or 4 L sqrt(lambda)."""
+        return 4 * (self.lam if self.case == "squared" else self.lipschitz * self.lam**0.5)
+
+    def widths(self, claim: Claim) -> tuple[int, int]:
+        """Return the plain and the leverage width of a claim, see `rflaf.theory.widths`."""
+        sizes = self.effective_dimension, self.delta
+        plain = width_for(claim, self.bound**2 / self.lam, *sizes)
+        return plain, width_for(claim, self.effective_dimension, *sizes)
+
+    @property
+    def plain_width(self) -> int:
+        """The number of plain features of Corollaries 3.4 and 3.8, as printed."""
+        return self.widths("printed")[0]
+
+    @property
+    def leverage_width(self) -> int:
+        """The number of leverage weighted features of Corollaries 3.3 and 3.7, as printed."""
+        return self.widths("printed")[1]
+
+    @property
+    def algorithm_widths(self) -> AlgorithmWidths:
+        """The pair (s, S) of Theorems 4.1 and 4.2 for lambda* = lambda, by the claim that holds."""
+        at = self.lam, self.effective_dimension
+        return algorithm_widths(self.bound, *at, *at, self.delta)
+
+    @property
+    def advice(self) -> str:
+        """Whether the scores spread enough for leverage sampling."""
+        return leverage_advice(self.spread)
 
     @property
     def decay(self) -> Decay:
@@ -137,9 +173,8 @@ class WidthPlan:
             ("lambda", f"{self.lam:.4g}", f"sampling error {self.epsilon:.3g} of the variance, delta {self.delta:g}"),
             ("effective dimension", f"{self.effective_dimension:.1f}", sampled),
             ("decay of the spectrum", self.decay.case, decay_words),
-            ("theory, plain sampling", f"{self.plain_width:,}", "(5 |sigma|^2 / lambda) log(16 d / delta)"),
-            ("theory, leverage sampling", f"{self.leverage_width:,}", "5 d log(16 d / delta)"),
-            ("spread of the scores", f"{self.spread:.1f}", "largest over mean: all that leverage can gain"),
+            *self._theory(),
+            ("spread of the scores", f"{self.spread:.1f}", self.advice),
         ]
         if self.practice is not None:
             within = f"within {self.width_tolerance:.0%} of the lowest error"
@@ -153,6 +188,31 @@ class WidthPlan:
                 ("time of a fit", f"{self.practice.fit_seconds:.2g} s", "of that plain width, estimated"),
             ]
         return [*rows, ("memory of a fit", _bytes(self.fit_bytes), "one thread, blocks and sums")]
+
+    def _theory(self) -> list[tuple[str, str, str]]:
+        """Rows of the table: what theory asks for, by theorem and by constant."""
+        pair, number = self.algorithm_widths, "4.1" if self.case == "squared" else "4.2"
+        printed = "(5 |sigma|^2 / lambda) log(16 d / delta)", "5 d log(16 d / delta)"
+        rows = [
+            (f"theory, {name} sampling", f"{width:,}", f"{formula}, as printed")
+            for name, width, formula in zip(("plain", "leverage"), self.widths("printed"), printed, strict=True)
+        ]
+        for claim, meaning in (
+            ("one-sided", "constant 8, holds: risk at most 2 lambda (Lemma E.3)"),
+            ("two-sided", "constant 32/3, holds: Gram matrix within 1/2 (Lemma E.4)"),
+        ):
+            plain, leverage = self.widths(claim)  # type: ignore[arg-type]
+            rows.append((f"theory, {claim}", f"{plain:,} / {leverage:,}", f"plain / leverage, {meaning}"))
+        both = f"{pair.pool_size:,} / {pair.n_components:,}"
+        return [*rows, ("theory, Algorithm 1", both, f"pool s / draws S of Theorem {number}, constant 8")]
+
+    def __repr__(self) -> str:
+        """A line; the whole plan is printed by ``print`` and held by the attributes."""
+        enough = "" if self.practice is None else f", enough_plain={self.enough_plain}"
+        return (
+            f"WidthPlan({self.n_samples} rows, {self.n_features} columns, {self.case}, lam={self.lam:.3g}, "
+            f"effective_dimension={self.effective_dimension:.1f}, spread={self.spread:.1f}{enough})"
+        )
 
     def __str__(self) -> str:
         rows = self.table()
@@ -182,11 +242,12 @@ def plan(
         Numbers or labels. Without a target the kernel is that of tanh, and practice is left out.
     epsilon : float or None, default=None
         Sampling error to allow, as a share of the variance of y, or of the loss: lambda is epsilon / 4 for the squared
-        loss and (epsilon / 4)^2 for others. None is lambda = 1 / sqrt(n), as in the paper.
+        loss and (epsilon / 4 L)^2 for others, L their Lipschitz constant. None is lambda = 1 / sqrt(n), the paper's.
     delta : float, default=0.1
         Probability that the promise fails.
     loss : {"auto", "squared", "log_loss"} or Loss, default="auto"
-        "auto" is "log_loss" for labels that are texts or of two values only, else "squared".
+        "auto" is "log_loss" for labels that are texts or of two values only, else "squared". A loss that is neither
+        squared nor Lipschitz, such as `Poisson`, is refused: no theorem covers it.
     width_tolerance : float, default=0.01
         How far above the lowest error a width that is enough in practice may lie.
     random_state : int, RandomState, Generator or None, default=None
@@ -205,20 +266,21 @@ def plan(
     X = check_array(X, dtype=(np.float64, np.float32), ensure_min_samples=20)
     targets, loss = resolve_targets(X, y, loss)
     case: Case = "squared" if loss.closed_form else "lipschitz"
-    lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon)
+    refuse_uncovered(loss)
     rng = resolve_random_state(random_state)
     source = array_source(X, targets)
     with ThreadExecutor(resolve_n_jobs(n_jobs)) as executor:
         kernel = approximate_kernel(source, None if y is None else loss, rng, executor)
+        lipschitz = 1.0 if case == "squared" else (loss if y is None else kernel.problem.loss).lipschitz
+        lam = X.shape[0] ** -0.5 if epsilon is None else lambda_for(case, epsilon, lipschitz)
         spectrum = spectrum_of_rows(kernel.rows())
         dimension = spectrum.effective_dimension(lam)
         scores = scores_from_equations(kernel.equations, lam * kernel.mean_square)
         practice = None if y is None else kernel.practice(lam, width_tolerance, rng)
     width = _POOL_SIZE if practice is None else practice.path.best_width(width_tolerance)
-    theory = plain_width(kernel.bound, lam, dimension, delta), leverage_width(dimension, delta)
     stages = fit_stages(replace(kernel.spec, n_components=width), TableSize.of(source))
     size = max(stage.bytes(MOST_ROWS, 1) for stage in stages)
-    found = spectrum, dimension, scores.spread, *theory, practice, width_tolerance, size
+    found = spectrum, dimension, scores.spread, kernel.bound, lipschitz, practice, width_tolerance, size
     return WidthPlan(X.shape[0], X.shape[1], case, lam, delta, *found)
 
 
@@ -307,41 +369,6 @@ def _fixed(spec: FitSpec) -> LearnedActivation:
     """tanh, where there is no target to learn from."""
     a = fit_function(spec.basis, STARTS["tanh"])
     return LearnedActivation(a, np.zeros((a.size, a.size)), np.zeros(1), StopReason.NOTHING_TO_LEARN, "tanh")
-
-
-def resolve_targets(X: Array, y: ArrayLike | None, loss: str | Loss) -> tuple[Array, Loss]:
-    """Return targets as numbers, and the loss: zeros without a target, one column per class for labels."""
-    if not (isinstance(loss, Loss) or (isinstance(loss, str) and loss in ("auto", *_LOSSES))):
-        raise InvalidParameterError("loss must be 'auto', 'squared', 'log_loss' or a Loss object", loss, "Use 'auto'.")
-    if y is None:
-        return np.zeros(X.shape[0]), _LOSSES["squared" if loss == "auto" else loss] if isinstance(loss, str) else loss
-    check_consistent_length(X, y)
-    labels = np.asarray(y)
-    numeric = labels.dtype.kind in "iuf"
-    if numeric:
-        labels = check_array(labels, ensure_2d=False, dtype=np.float64)
-    if loss == "auto":
-        loss = "squared" if numeric and (labels.ndim > 1 or np.unique(labels).size != 2) else "log_loss"
-    if loss == "log_loss":
-        return _one_column_a_class(labels)
-    if labels.dtype.kind in "US":
-        raise InvalidParameterError("this loss needs a numeric target", str(labels.flat[0]), "Use loss='log_loss'.")
-    loss = loss if isinstance(loss, Loss) else Squared()
-    numbers = check_array(labels, ensure_2d=False, dtype=np.float64)
-    loss.check(numbers)
-    return numbers, loss
-
-
-def _one_column_a_class(labels: Array) -> tuple[Array, Loss]:
-    """Zeros and ones, (n_samples,) for two classes, else (n_samples, n_classes), and the loss for them."""
-    try:
-        classes, at = np.unique(column_or_1d(labels), return_inverse=True)
-    except TypeError:
-        kinds = sorted({type(label).__name__ for label in labels.flat})
-        raise InvalidParameterError("labels must be of one kind, none missing", kinds, "Fill or drop them.") from None
-    if classes.size < 2:
-        raise InvalidParameterError("labels must be of two classes or more", classes.tolist(), "Check y.")
-    return (at.astype(float), Logistic()) if classes.size == 2 else (np.eye(classes.size)[at], Softmax())
 
 
 def _of_at_most(width: int, widest: int) -> str:

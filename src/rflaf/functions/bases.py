@@ -65,7 +65,7 @@ class Basis(Protocol):
         """Return P, positive semi-definite (n_basis, n_basis): a' P a measures the roughness of sigma."""
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
-        """Return cubic pieces; for given activations ``a``, with an error below ``tolerance`` of their sup norm."""
+        """Return cubic pieces, with an error below ``tolerance`` of the sup norm of activations ``a``, or of B_k."""
 
 
 def second_difference_penalty(n_basis: int) -> Array:
@@ -175,7 +175,7 @@ class RBFBasis:
         return second_difference_penalty(self.n_basis)
 
     def pieces(self, a: Array | None = None, tolerance: float = 1e-6) -> Pieces:
-        resolution = _RBF_RESOLUTION if a is None else self.resolution(np.atleast_2d(a), tolerance)
+        resolution = self.resolution(np.eye(self.n_basis) if a is None else np.atleast_2d(a), tolerance)
         low, high = self.interval[0] - _RBF_REACH * self.h, self.interval[1] + _RBF_REACH * self.h
         n_cells = int(np.ceil((high - low) / self.h * resolution))
         nodes = np.linspace(low, high, n_cells + 1)

@@ -21,7 +21,8 @@ import numpy as np
 import scipy.stats
 
 from rflaf.errors import Array
-from rflaf.estimators.width_plan import approximate_kernel, resolve_targets
+from rflaf.estimators.plan_targets import resolve_targets
+from rflaf.estimators.width_plan import approximate_kernel
 from rflaf.rows.blocks import array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.theory import bernstein_width, effective_dimension, growth_table, width

@@ -15,7 +15,8 @@ import numpy as np
 from rflaf.errors import Array, StopReason
 from rflaf.functions.densities import Directions
 from rflaf.model.greedy import Selection
-from rflaf.training.solvers.leverage import Leverage, Pool, advice, resample
+from rflaf.theory import leverage_advice
+from rflaf.training.solvers.leverage import Leverage, Pool, resample
 from rflaf.training.solvers.shared_activation import LearnedActivation
 
 from .final_fit import FitResult, Fitted, conclude, fit_per_component, fit_shared
@@ -86,7 +87,7 @@ def _keep_by_leverage(fit: Fit, pool: Directions) -> _Kept:
     # Line 3: ridge leverage scores of the pool under that activation.
     leverage = fitted.scores(fit)
     _log.info("scored the pool: effective dimension %.1f (line 3)", leverage.effective_dimension)
-    _log.info("%s", advice(leverage.spread))
+    _log.info("%s", leverage_advice(leverage.spread))
     # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
     directions, leverage = resample(pool, leverage, width, fit.rng, fit.spec.replace)
     return _Kept(directions, fitted.activation, leverage, report_pool(fit, pool, fitted, leverage, directions))

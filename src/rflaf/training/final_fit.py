@@ -39,6 +39,7 @@ from .solvers.per_component import ExpandedMap, expand, leading_shapes, solve_pe
 from .solvers.refined.encoded_rows import read
 from .solvers.refined.search import Outliers, Trial
 from .solvers.shared_activation import LearnedActivation, minimise_on_sphere
+from .solvers.sparse_activation import minimise_sparse
 from .solvers.whole_risk import WholeRisk
 from .specification import FitSpec
 
@@ -46,7 +47,7 @@ SAMPLE_ROWS = 2000  # to measure the importance of columns on
 JUDGED_ROWS = 8000  # sampled to choose a ridge by
 _FEW_UNKNOWNS = 512  # up to here eigenvalues are cheap
 _FEW_ROWS = 2000
-_FALL = 1e-10  # of the objective in a step, at which an exact descent ends
+_FALL, _SPARSE_FALL = 1e-15, 1e-10  # of the objective in a step or a round, at which an exact descent ends
 _TOLERANCE = 1e-5  # of the gradient at the constant answer
 
 
@@ -161,7 +162,7 @@ def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivatio
         choices[choice.ridge] = choice
         return choice.ridge
 
-    task = ExactTask(fit.source, directions, spec.basis, spec.intercept, fit.rng, fit.executor)
+    task = ExactTask(fit.source, directions, spec.basis, spec.intercept, fit.rng, fit.executor, spec.l1)
     descent = descend(task, learned.a, choose_ridge)
     place, activation = descent.place, Activation(spec.basis, descent.place.a[None], learned.covariance)
     choice = choices[place.solution.ridge]
@@ -178,7 +179,12 @@ def _descend_exactly_by_loss(fit: Fit, directions: Directions, learned: LearnedA
         fit.source, directions, spec.basis.pieces(), problem.loss, problem.base, first.ridge, spec.intercept,
         fit.executor, spec.memory, spec.search.max_iter,
     )  # fmt: skip
-    a, trace, reason = minimise_on_sphere(risk.evaluate, learned.a, spec.search.max_iter, _FALL, risk.metric(learned.a))
+    steps = spec.search.max_iter
+    if spec.l1 > 0:
+        found = minimise_sparse(risk.evaluate, learned.a, spec.l1, steps, _SPARSE_FALL, minimise_on_sphere)
+    else:
+        found = minimise_on_sphere(risk.evaluate, learned.a, steps, _FALL, risk.metric(learned.a))
+    a, trace, reason = found
     activation = Activation(spec.basis, a[None], learned.covariance)
     return replace(_of_risk(activation, risk.solve(a)), solved=reason, trace=tuple(trace))
 

@@ -62,7 +62,7 @@ def fit_pool(fit: Fit, pool: Directions, start: LearnedActivation | None) -> Fit
 
 def _balanced(fit: Fit, pool: Directions, start: LearnedActivation | None) -> FittedPool:
     """Problem (8): least squares to rounding, then |a| = |v| in the units of y."""
-    free = fit.respecified(alpha=_NO_RIDGE, radius=None)  # features of mean square one, as this ridge asks
+    free = fit.respecified(alpha=_NO_RIDGE, radius=None, l1=0.0)  # features of mean square one, as this ridge asks
     first, ridge = learn_activation(fit, pool, start), _NO_RIDGE * pool.n_draws
     learned = replace(_at_minimum(free, pool, learn_activation(free, pool, first), ridge), alpha=first.alpha)
     sums = sum_products(fit, pool, learned.a)
@@ -81,7 +81,7 @@ def _at_minimum(fit: Fit, pool: Directions, learned: LearnedActivation, ridge: f
     if not fit.closed_form:
         fitted = fit_shared(fit.respecified(alpha=ridge / pool.n_draws), pool, learned)
         return replace(learned, a=fitted.activation.coefficients[0], stop_reason=fitted.solved)
-    task = ExactTask(fit.source, pool, spec.basis, spec.intercept, fit.rng, fit.executor)
+    task = ExactTask(fit.source, pool, spec.basis, spec.intercept, fit.rng, fit.executor, spec.l1)
     descent = descend(task, learned.a, lambda a, equations: ridge)
     return replace(learned, a=descent.place.a, stop_reason=descent.stop_reason)
 

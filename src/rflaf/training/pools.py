@@ -68,7 +68,7 @@ def learn_activation(fit: Fit, directions: Directions, start: LearnedActivation 
     """Learn one shared activation; under another loss the squared loss of a first step starts the search."""
     problem, spec = fit.problem, fit.spec
     task = ActivationTask(problem.proxy, directions, spec.basis, spec.intercept, spec.search, fit.rng, fit.executor)
-    task = replace(task, radius=spec.radius)
+    task = replace(task, radius=spec.radius, l1=spec.l1)
     if fit.closed_form:
         return learn_shared_activation(task, spec.alpha, None if start is None else start.a)
     if start is None:

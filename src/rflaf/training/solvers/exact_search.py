@@ -6,7 +6,7 @@ Newton's method on the sphere (`rflaf.training.solvers.sphere`), from the activa
 minima. Where products of all basis functions are cheap to sum, the descent needs no rows and starts from the usual
 shapes and many random ones (`rflaf.training.solvers.moment_problem`); elsewhere it makes passes over the rows
 (`rflaf.training.solvers.whole_problem`). A ridge left to the data is chosen again under the activation found, and the
-descent repeated if it changes much.
+descent repeated if it changes much. A penalty l1 |a|_1 is minimised by `rflaf.training.solvers.sparse_activation`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from rflaf.rows.blocks import BlockSource
 from rflaf.rows.executors import Executor
 
 from .moment_problem import MomentProblem
-from .shared_activation import STARTS
+from .shared_activation import STARTS, minimise_on_sphere
+from .sparse_activation import minimise_sparse
 from .sphere import Descent, best_descent
 from .whole_problem import Place, WholeProblem
 
@@ -33,8 +34,11 @@ _MOST_DESCENTS = 3
 _OTHER_RIDGE = 1.6  # a ridge so many times higher or lower is worth another descent
 _MOST_FUNCTIONS = 1000  # of all components together, for sums of all their products
 _SUMMING = 3e9  # multiplications that these sums may take
-_SEARCHING = 1.5e8  # square of the number of functions, times starts
-_MOST_STARTS = 64
+_SEARCHING = 2e7  # square of the number of functions, times starts
+_MOST_STARTS, _MOST_SPARSE_STARTS = 64, 16
+_SPARSE_FALL = 1e-11  # of the objective in a round, at which the descent to a sparse activation ends
+_EXACT_PIECES = 1e-12  # error of compiled basis functions where these are few
+_FINE_PIECES, _COARSE_PIECES = 1e-9, 1e-6  # likewise in passes over rows in double and in single precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class ExactTask:
     intercept: bool
     rng: np.random.Generator
     executor: Executor
+    l1: float = 0.0
 
     @property
     def n_functions(self) -> int:
@@ -60,17 +65,21 @@ class ExactTask:
 
     def problem(self) -> MomentProblem | WholeProblem:
         """J(a), its ridge yet to be set."""
-        parts = self.source, self.directions, self.basis.pieces()
+        rows = self.source, self.directions
         if self.is_small:
-            return MomentProblem.of_rows(*parts, self.intercept, self.executor)
-        return WholeProblem(*parts, 0.0, self.intercept, self.executor)
+            pieces = self.basis.pieces(None, _EXACT_PIECES)
+            return MomentProblem.of_rows(*rows, pieces, self.intercept, self.executor)
+        fine = _FINE_PIECES if self.source.dtype == np.float64 else _COARSE_PIECES
+        return WholeProblem(*rows, self.basis.pieces(None, fine), 0.0, self.intercept, self.executor)
 
     def starts(self, radius: float) -> list[Array]:
         """Shapes and random activations, all of one length, to start from beside the one learned."""
-        n_starts = int(min(_MOST_STARTS, _SEARCHING / self.n_functions**2)) if self.is_small else 0
+        most = _MOST_SPARSE_STARTS if self.l1 > 0 else _MOST_STARTS
+        n_starts = int(min(most, _SEARCHING / self.n_functions**2)) if self.is_small else 0
         shapes = [fit_function(self.basis, shape) for shape in STARTS.values()][:n_starts]
         random = self.rng.standard_normal((max(0, n_starts - len(shapes)), self.basis.n_basis))
-        starts = [*shapes, *random]
+        alone = np.eye(self.basis.n_basis if self.l1 > 0 and n_starts else 0)  # the sparsest activations of all
+        starts = [*shapes, *random, *alone]
         return [start * (radius / np.linalg.norm(start)) for start in starts if np.linalg.norm(start) > 0]
 
 
@@ -82,10 +91,26 @@ def descend(task: ExactTask, a: Array, choose_ridge: Callable[[Array, NormalEqua
     others = task.starts(float(np.linalg.norm(a)))
     for _ in range(_MOST_DESCENTS):
         problem = problem.with_ridge(ridge)
-        descent = best_descent(problem, [problem.of_equations(a, equations), *map(problem.at, others)], _MOST_STEPS)
+        starts = [problem.of_equations(a, equations), *map(problem.at, others)]
+        if task.l1 > 0:
+            descent = _best_sparse_descent(problem, starts, task.l1)
+        else:
+            descent = best_descent(problem, starts, _MOST_STEPS)
         a, equations = descent.place.a, descent.place.equations
         another = choose_ridge(a, equations)
         if max(another, ridge) <= _OTHER_RIDGE * min(another, ridge):
             break
         ridge = another
     return descent
+
+
+def _best_sparse_descent(problem: MomentProblem | WholeProblem, starts: list[Place], l1: float) -> Descent[Place]:
+    """Return the lowest descent of J(a) + l1 |a|_1; its trace includes the penalty."""
+
+    def objective(a: Array) -> tuple[float, Array]:
+        place = problem.at(a)
+        return place.value, problem.derivatives(place)[0]
+
+    ends = [minimise_sparse(objective, s.a, l1, _MOST_STEPS, _SPARSE_FALL, minimise_on_sphere) for s in starts]
+    a, trace, reason = min(ends, key=lambda end: end[1][-1])
+    return Descent(problem.at(a), trace, reason)

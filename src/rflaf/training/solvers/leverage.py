@@ -29,7 +29,6 @@ from rflaf.rows.executors import Executor
 from rflaf.rows.moments import shortened
 
 _BITS = 38  # of a score that do not depend on how the rows were cut
-_EVEN, _UNEVEN = 1.5, 7.0  # spreads of scores below and above which the advice is clear
 _POWER_STEPS, _POWER_TOLERANCE = 100, 1e-5
 
 
@@ -85,20 +84,6 @@ def spread_of(scores: Array) -> float:
     """
     mean = float(scores.mean())
     return float(scores.max()) / mean if mean > 0 else 1.0
-
-
-def advice(spread: float) -> str:
-    """Say whether scores of this spread are worth sampling by.
-
-    >>> advice(23.0)
-    'the scores spread 23: leverage sampling is worth it'
-    >>> advice(1.2)
-    'the scores spread 1.2: plain sampling does as well'
-    """
-    words = "plain sampling does as well"
-    if spread >= _EVEN:
-        words = "leverage sampling is worth it" if spread >= _UNEVEN else "leverage sampling may help a little"
-    return f"the scores spread {spread:.2g}: {words}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from rflaf.rows.executors import Executor, ThreadExecutor
 
 from .convex_loss import hides_rounding
 from .shared_problem import SharedProblem, SharedRisk
+from .sparse_activation import Objective, minimise_sparse
 
 STARTS: dict[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
@@ -84,7 +85,7 @@ class LearnedActivation:
 class ActivationTask:
     """Rows, directions and basis to learn an activation for; projections are kept in ``dtype``, or the rows'.
 
-    ``radius`` is the length of the coefficients, None for the one of mean square one.
+    ``radius`` is the length of the coefficients, None for the one of mean square one; ``l1`` penalises their sizes.
     """
 
     source: BlockSource
@@ -96,6 +97,7 @@ class ActivationTask:
     executor: Executor
     dtype: Any = None
     radius: float | None = None
+    l1: float = 0.0
 
     def problem(self, sample: BlockSource, directions: Directions) -> SharedProblem:
         """Return J(a) on a sample of rows and on some of the directions."""
@@ -129,7 +131,7 @@ def polish_shared_activation(
         value, slope = risk.evaluate(a)
         return max(value, floor), slope
 
-    a, trace, reason = minimise_on_sphere(objective, activation.a, search.max_iter, search.tol)
+    a, trace, reason = _minimise(objective, activation.a, task.l1, search.max_iter, search.tol)
     factor = _factor(problem.equations(a), a, task.radius)
     covariance = activation.covariance * factor**2
     return replace(activation, a=a * factor, covariance=covariance, trace=np.array(trace), stop_reason=reason)
@@ -162,7 +164,7 @@ def _descend_repeatedly(
     """Descend again while the learned activation asks for a much lower ridge."""
     here, trace = _appraise(problem, a, alpha, task.radius), list[float]()
     for _ in range(_MOST_DESCENTS):
-        a, steps, reason = _descend(problem, here, task.search.max_iter, task.search.tol)
+        a, steps, reason = _descend(problem, here, task.search.max_iter, task.search.tol, task.l1)
         trace += steps
         there = _appraise(problem, a, alpha, task.radius)
         same_penalty = here.ridge * (there.a @ there.a) / (a @ a)
@@ -240,7 +242,7 @@ def _factor(equations: NormalEquations, a: Array, radius: float | None) -> float
 
 
 def _descend(
-    problem: SharedProblem, start: _Appraisal, max_iter: int, tol: float
+    problem: SharedProblem, start: _Appraisal, max_iter: int, tol: float, l1: float = 0.0
 ) -> tuple[Array, list[float], StopReason]:
     if not start.y_square - start.objective > 1e-12 * start.y_square:
         return start.a, [start.objective], StopReason.NOTHING_TO_LEARN
@@ -250,7 +252,15 @@ def _descend(
         value, slope = problem.evaluate(a, start.ridge)
         return max(value, floor), slope
 
-    return minimise_on_sphere(objective, start.a, max_iter, tol)
+    return _minimise(objective, start.a, l1, max_iter, tol)
+
+
+def _minimise(
+    objective: Objective, start: Array, l1: float, max_iter: int, tol: float
+) -> tuple[Array, list[float], StopReason]:
+    if l1 > 0:
+        return minimise_sparse(objective, start, l1, max_iter, tol, minimise_on_sphere)
+    return minimise_on_sphere(objective, start, max_iter, tol)
 
 
 def _best_start(

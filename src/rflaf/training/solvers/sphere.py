@@ -13,9 +13,10 @@ from rflaf.errors import Array, StopReason
 _HALVINGS = 12
 _LONGEST = 0.7  # longest step, of the radius
 _FLAT = 1e-9  # curvature below which a direction counts as flat, of the largest
+_NOISE = 100.0  # a rise below this many times the precision of the sums may be rounding
 _ROUNDED = 4.0  # a fall below this many times the precision of the sums is rounding
 _RUNGS = (4, 8)  # steps after which the worse descents are given up
-_SHARE, _LEAST_KEPT = 3, 3  # one in so many goes on, and at least so many
+_SHARE, _LEAST_KEPT = 2, 12  # one in so many goes on, and at least so many
 _SAME = 1e-9  # relative difference of objectives that counts as none
 GRADIENT = 3e-7  # tangential part of the gradient at which a descent ends, of the whole gradient
 
@@ -55,23 +56,59 @@ class Descent(Generic[P]):
 
 
 def newton_on_sphere(objective: Objective[P], place: P, max_steps: int, tol: float = GRADIENT) -> Descent[P]:
-    """Descend from a place over |a| = |place.a| until the tangential gradient is ``tol`` of the whole one."""
-    trace = [place.value]
+    """Descend from a place over |a| = |place.a| until the tangential gradient is ``tol`` of the whole one.
+
+    Where rounding hides the fall of the objective, a step counts if it halves the tangential gradient.
+    """
+    trace, here = [place.value], _Slopes.at(objective, place)
     for _ in range(max_steps):
+        if here.share <= tol:
+            return Descent(place, trace, StopReason.GRADIENT)
+        step, fall = here.newton_step(place.a)
+        following = None
+        if fall > _ROUNDED * objective.precision * abs(place.value):
+            following = _downhill(objective, place, step, fall)
+        flat = following is None
+        following = _moved(objective, place, step) if following is None else following
+        there = _Slopes.at(objective, following)
+        if flat and there.share > here.share / 2:
+            return Descent(place, trace, StopReason.ROUNDING)
+        place, here = following, there
+        trace.append(min(place.value, trace[-1]))
+    return Descent(place, trace, StopReason.ITERATIONS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slopes:
+    """Gradient and Hessian at a point, and the gradient along the sphere in coordinates of the tangent plane."""
+
+    slope: Array
+    hessian: Array
+    tangent: Array
+    along: Array
+
+    @classmethod
+    def at(cls, objective: Objective[P], place: P) -> _Slopes:
         slope, hessian = objective.derivatives(place)
         tangent = tangent_basis(place.a)
-        along = tangent @ slope
-        if np.linalg.norm(along) <= tol * np.linalg.norm(slope):
-            return Descent(place, trace, StopReason.GRADIENT)
-        step, fall = _newton_step(hessian, slope, place.a, tangent)
-        if fall <= _ROUNDED * objective.precision * abs(place.value):
-            return Descent(place, trace, StopReason.ROUNDING)
-        following = _downhill(objective, place, step, fall)
-        if following is None:
-            return Descent(place, trace, StopReason.ROUNDING)
-        place = following
-        trace.append(place.value)
-    return Descent(place, trace, StopReason.ITERATIONS)
+        return cls(slope, hessian, tangent, tangent @ slope)
+
+    @property
+    def share(self) -> float:
+        """The tangential gradient, of the whole gradient; zero where that vanishes."""
+        whole = float(np.linalg.norm(self.slope))
+        return float(np.linalg.norm(self.along)) / whole if whole > 0 else 0.0
+
+    def newton_step(self, a: Array) -> tuple[Array, float]:
+        """Return the step in the tangent plane and the fall it promises; curvatures below zero count by their size."""
+        curved = self.tangent @ self.hessian @ self.tangent.T - (self.slope @ a) / (a @ a) * np.eye(len(self.tangent))
+        values, vectors = np.linalg.eigh((curved + curved.T) / 2)
+        size = np.maximum(np.abs(values), _FLAT * np.abs(values).max(initial=np.finfo(float).tiny))
+        along = vectors.T @ self.along
+        step = self.tangent.T @ (vectors @ (-along / size))
+        longest = _LONGEST * float(np.linalg.norm(a))
+        factor = min(1.0, longest / max(float(np.linalg.norm(step)), np.finfo(float).tiny))
+        return step * factor, float(along**2 @ (1 / size)) * factor / 2
 
 
 def tangent_basis(a: Array) -> Array:
@@ -80,28 +117,22 @@ def tangent_basis(a: Array) -> Array:
     return np.asarray(rows[1:])
 
 
-def _newton_step(hessian: Array, slope: Array, a: Array, tangent: Array) -> tuple[Array, float]:
-    """Return the step in the tangent plane and the fall it promises; curvatures below zero count by their size."""
-    curved = tangent @ hessian @ tangent.T - (slope @ a) / (a @ a) * np.eye(len(tangent))
-    values, vectors = np.linalg.eigh((curved + curved.T) / 2)
-    size = np.maximum(np.abs(values), _FLAT * np.abs(values).max(initial=np.finfo(float).tiny))
-    along = vectors.T @ (tangent @ slope)
-    step = tangent.T @ (vectors @ (-along / size))
-    longest = _LONGEST * float(np.linalg.norm(a))
-    factor = min(1.0, longest / max(float(np.linalg.norm(step)), np.finfo(float).tiny))
-    return step * factor, float(along**2 @ (1 / size)) * factor / 2
-
-
 def _downhill(objective: Objective[P], place: P, step: Array, fall: float) -> P | None:
     """Return the first place along halved steps where the objective falls as it should; None if rounding forbids it."""
-    radius = float(np.linalg.norm(place.a))
     for _ in range(_HALVINGS):
-        a = place.a + step
-        there = objective.at(a * (radius / np.linalg.norm(a)))
+        there = _moved(objective, place, step)
         if there.value <= place.value - 1e-4 * fall:
             return there
+        if there.value - place.value <= _NOISE * objective.precision * abs(place.value):
+            return None
         step, fall = step / 2, fall / 2
     return None
+
+
+def _moved(objective: Objective[P], place: P, step: Array) -> P:
+    """Return the place after a step, back on the sphere."""
+    a = place.a + step
+    return objective.at(a * (np.linalg.norm(place.a) / np.linalg.norm(a)))
 
 
 def best_descent(objective: Objective[P], starts: Sequence[P], max_steps: int, tol: float = GRADIENT) -> Descent[P]:

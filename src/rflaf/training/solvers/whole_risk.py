@@ -26,7 +26,7 @@ from .convex_loss import MadeRows, Risk, RiskSolution, minimise_risk
 from .convex_loss.objective import Whitening
 from .whole_problem import projected
 
-_INNER = 1e-7  # of the gradient over v at the constant answer
+_INNER = 1e-10  # of the gradient over v at the constant answer
 _LEAST_CURVATURE = 1e-6  # of the largest: a flatter direction counts as that
 
 
