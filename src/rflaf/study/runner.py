@@ -20,7 +20,7 @@ from pathlib import Path
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from . import protocols
-from .trials import Record, Trial
+from .trials import STUDY, Record, Trial
 
 Progress = Callable[[int, int, str], None]
 """Callback with the number of finished trials, the number of all trials, and a line about the latest event."""
@@ -37,9 +37,9 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
 
     ``n_jobs=1`` runs in this process.
     """
-    wanted = sorted(set(trials))
+    wanted = sorted(set(trials), key=lambda trial: (trial.group, trial))
     records, complaint = read_records(path)
-    done = {record.trial: record for record in records}
+    done = {record.trial: record for record in records if record.environment.get("study") == STUDY}
     missing = [trial for trial in wanted if trial not in done]
     n_done, total = len(wanted) - len(missing), len(wanted)
     if complaint:
