@@ -1,7 +1,8 @@
 """Run trials in parallel processes and append their records to one file.
 
-A record is one line of JSON. An interrupted run resumes where it stopped: trials with a record are not run again. A
-truncated line is dropped. Every process has one BLAS thread.
+A record is one line of JSON. An interrupted run resumes where it stopped: trials with a record are not run again,
+unless it was written when trials meant something else (`rflaf.study.trials.STUDY`). A truncated line is dropped. Every
+process has one BLAS thread.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
                     report(record)
     elif groups:
         _run_in_processes(groups, path, n_jobs, report)
-    return [done[trial] for trial in wanted]
+    return [done[trial] for trial in sorted(wanted)]
 
 
 def read_records(path: Path) -> tuple[list[Record], str]:
