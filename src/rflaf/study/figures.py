@@ -38,8 +38,6 @@ _BASIS_NAMES = {"rbf": "RBF", "bspline": "B-spline", "bspline-published": "B-spl
 def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
     """Draw one panel per data set (columns) and per basis and grid (rows); return the files written."""
     plt = require_matplotlib()
-    from matplotlib.ticker import NullLocator, ScalarFormatter
-
     data = list(dict.fromkeys(cell.data for cell in cells))
     grids = list(dict.fromkeys((cell.basis, cell.n_centres) for cell in cells if cell.basis))
     size = (4.4 * len(data), 3.3 * len(grids) + 0.8)
@@ -52,9 +50,7 @@ def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
             n_grid = grid[1] - 1
             ax.set(title=f"{name}, {_BASIS_NAMES[grid[0]]}, N = {n_grid}", xscale="log")
             widths = sorted({cell.width for cell in shown if cell.protocol != "reference"})
-            ax.set_xticks(widths)
-            ax.xaxis.set_major_formatter(ScalarFormatter())
-            ax.xaxis.set_minor_locator(NullLocator())
+            _label(ax, widths)
             ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel("width S")
@@ -79,12 +75,22 @@ def draw_gains(experiment: Experiment, pairs: list[Difference], folder: Path) ->
             _bar(ax, one)
         ax.axhline(0, color="0.6", lw=0.8)
         ax.set(title=f"S = {width}", xscale="log", xlabel="spread of the scores (largest / mean)")
+        _label(ax, [1, 2, 5, 10, 20])
         ax.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_ylabel("paired change of the test error, per cent")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
     figure.suptitle(experiment.title)
     return save_figure(figure, folder / experiment.name)
+
+
+def _label(ax: Any, ticks: list[int]) -> None:
+    """Label a logarithmic axis with plain numbers at ``ticks`` alone."""
+    from matplotlib.ticker import NullLocator, ScalarFormatter
+
+    ax.set_xticks(ticks)
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
 
 
 def _bar(ax: Any, one: Difference) -> None:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from rflaf.errors import InvalidParameterError
 
 from . import archive, paired
@@ -18,7 +20,7 @@ from .regimes import REGIMES
 from .result_tables import markdown_table, words
 from .trials import Record
 
-SHIPPED = ("placebo", "regimes", "quick")
+SHIPPED = ("placebo", "regimes")
 _SHOWN = (("leverage", "plain"), ("placebo", "plain"), ("leverage", "placebo"), ("without_replacement", "leverage"))
 _MARK = re.compile(r"(<!-- table ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -78,26 +80,23 @@ def change_cell(one: Difference) -> str:
     return f"**{text}**" if low > 0 or high < 0 else text
 
 
-def quick_table(records: Sequence[Record]) -> str:
-    """Return the number of trials and their processor time, by protocol."""
+def cost_table(records: Sequence[Record]) -> str:
+    """Return the mean processor seconds of a pool and of a fit, by data, protocol and width; all schemes together."""
+    widths = sorted({record.trial.width for record in records})
     rows = []
-    for protocol in [*dict.fromkeys(record.trial.protocol for record in records), "all"]:
-        own = [record for record in records if protocol in (record.trial.protocol, "all")]
-        fits = sum(record.fit_seconds for record in own)
-        rows.append([protocol, str(len(own)), f"{fits:.0f}", f"{pool_seconds(own):.0f}"])
-    return markdown_table(["protocol", "trials", "seconds in fits", "in pools"], rows)
-
-
-def pool_seconds(records: Sequence[Record]) -> float:
-    """Return the processor time of all pools, each counted once."""
-    return sum({record.trial.group: record.pool_seconds for record in records}.values())
+    for data, protocol in sorted({(record.trial.data, record.trial.protocol) for record in records}):
+        own = [record for record in records if (record.trial.data, record.trial.protocol) == (data, protocol)]
+        pool = np.mean([record.pool_seconds for record in own if record.trial.pool])
+        fits = (np.mean([record.fit_seconds for record in own if record.trial.width == width]) for width in widths)
+        rows.append([data, protocol, f"{pool:.0f}", *(f"{seconds:.1f}" for seconds in fits)])
+    return markdown_table(["data", "protocol", "pool", *(f"S = {width}" for width in widths)], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[Sequence[Record]], str]]] = {  # name -> (shipped records, table)
     "placebo": ("placebo", placebo_table),
     "regimes": ("regimes", regimes_table),
     "regimes-placebo": ("regimes", regimes_placebo_table),
-    "quick": ("quick", quick_table),
+    "cost": ("placebo", cost_table),
 }
 
 
