@@ -346,12 +346,13 @@ def test_the_truth_of_a_teacher_is_known(activation, spectrum):
     sigma = data.truth.activation
     by_hand = [np.mean(sigma(x.astype(float) @ data.truth.W) * data.truth.v) for x in data.X_test[:5]]
     assert np.allclose(by_hand, data.y_test[:5])
-    assert np.isclose(np.concatenate([data.y_train, data.y_test]).std(), 1)
+    assert np.isclose(np.mean(data.truth.v**2), 1)  # E[v^2] <= 1, as the class F_K asks
 
 
 def test_the_noise_of_a_teacher_is_in_its_deviations():
     data = datasets.teacher(4000, 2, noise=0.3, n_atoms=200)
-    assert np.isclose(np.std(data.y_train - data.truth(data.X_train)), 0.3, rtol=0.05)
+    truth = data.truth(data.X_train)
+    assert np.isclose(np.std(data.y_train - truth), 0.3 * truth.std(), rtol=0.05)
 
 
 def test_a_teacher_is_fixed_by_its_seed():

@@ -18,8 +18,10 @@ import pytest
 from rflaf import datasets
 from rflaf.cli import app as cli
 from rflaf.errors import InvalidParameterError, MissingExtraError
-from rflaf.study import command, experiments, figures, protocols, result_tables, runner
-from rflaf.study.trials import SCHEMES, Record, Score, Trial
+from rflaf.functions.densities import Directions
+from rflaf.study import command, experiments, figures, protocols, regimes, result_tables, runner
+from rflaf.study.trials import POOLED, SCHEMES, STUDY, Record, Score, Trial
+from rflaf.training.solvers.leverage import Leverage
 
 TINY = """
 title = "A made-up figure"
@@ -86,8 +88,8 @@ def a_record(**changes):
     settings = {key: changes.pop(key) for key in list(changes) if key in Trial.__slots__}
     values = {
         "trial": replace(trial, **settings), "score": Score(0.29, None, 0.28, None), "diverged": False,
-        "components": 100, "fit_seconds": 1.0, "pool_seconds": 0.0, "predict_seconds": 0.01, "when": "now",
-        "environment": {},
+        "components": 100, "fit_seconds": 1.0, "pool_seconds": 0.0, "predict_seconds": 0.01, "spread": 0.0,
+        "when": "now", "environment": {"study": STUDY},
     }  # fmt: skip
     return Record(**{**values, **changes})
 
@@ -102,9 +104,9 @@ def test_every_experiment_unfolds_into_trials_that_can_be_run(name, effort):
     assert trials
     assert len(trials) == len(set(trials))
     for trial in trials:
-        assert trial.data in datasets.NAMES
+        assert trial.data in (regimes.NAMES if trial.protocol == "regimes" else datasets.NAMES)
         assert trial.scheme in SCHEMES[trial.protocol]
-        assert (trial.pool > 0) == (trial.scheme == "leverage")
+        assert (trial.pool > 0) == (trial.scheme in POOLED or trial.protocol == "regimes")
 
 
 def test_the_figures_hold_what_the_paper_shows():
@@ -197,13 +199,11 @@ def test_directions_are_nested():
 @pytest.mark.parametrize("data", ["protein", "adult"])
 @pytest.mark.parametrize(
     ("protocol", "scheme"),
-    [(p, s) for p, schemes in SCHEMES.items() for s in schemes if s != "refined"],
+    [(p, s) for p, schemes in SCHEMES.items() for s in schemes if s != "refined" and p != "regimes"],
 )
 def test_every_protocol_gives_a_finite_score(made_up_data, small_pool, data, protocol, scheme):
     shared = protocol in ("paper", "converged")
-    trial = Trial(
-        data, protocol, "rbf" if shared else "", 9 if shared else 0, scheme, 20 * (scheme == "leverage"), 0, 6
-    )
+    trial = Trial(data, protocol, "rbf" if shared else "", 9 if shared else 0, scheme, 20 * (scheme in POOLED), 0, 6)
     (record,) = protocols.run((trial,))
     assert record.trial == trial
     assert not record.diverged
@@ -230,6 +230,65 @@ def test_the_refined_model_is_the_default_estimator():
     assert model.get_params()["n_components"] == 30
     assert model.directions == "refined"
     assert model.random_state == 3
+
+
+def test_schemes_of_one_pool_run_together_and_fit_it_once(made_up_data):
+    trials = [
+        Trial("protein", protocol, "rbf", 9, scheme, 30, 0, width)
+        for protocol in ("paper", "converged")
+        for scheme in POOLED
+        for width in (5, 10)
+    ]
+    for protocol in ("paper", "converged"):
+        group = tuple(trial for trial in trials if trial.protocol == protocol)
+        assert len({trial.group for trial in group}) == 1
+        records = list(protocols.run(group))
+        assert [record.trial for record in records] == sorted(group)
+        assert len({record.pool_seconds for record in records}) == 1
+        assert len({record.spread for record in records}) == 1
+        assert records[0].spread > 1
+
+
+def test_a_placebo_differs_from_leverage_in_nothing_but_the_scores():
+    trial = Trial("protein", "paper", "rbf", 17, "leverage", 50, 0, 8)
+    even = np.full(50, 1 / 50)
+    for scheme in ("leverage", "placebo"):
+        kept, importance = protocols.draw_as_published(replace(trial, scheme=scheme), even)
+        assert np.array_equal(kept, np.random.default_rng(0).choice(50, size=8, p=even))
+        assert importance == pytest.approx(np.sqrt(50))
+    uneven = np.arange(1, 51) / np.arange(1, 51).sum()
+    kept, importance = protocols.draw_as_published(trial, uneven)
+    assert importance == pytest.approx(np.sqrt(1 / uneven[kept]))
+    assert protocols.draw_as_published(replace(trial, scheme="placebo"), uneven)[1] == pytest.approx(np.sqrt(50))
+
+
+def test_no_direction_is_drawn_twice_without_replacement():
+    trial = Trial("protein", "paper", "rbf", 17, "without_replacement", 30, 0, 25)
+    q = np.arange(1, 31) / np.arange(1, 31).sum()
+    kept, importance = protocols.draw_as_published(trial, q)
+    assert np.unique(kept).size == 25
+    pool = Directions(np.eye(30), np.zeros(30), np.ones(30), 30)
+    drawn = protocols.draw_from(pool, Leverage(q, 0.1), trial)
+    assert drawn.n_components == 25
+    assert np.unique(drawn.W.argmax(axis=0)).size == 25
+    assert importance.min() >= np.sqrt(25)
+
+
+def test_all_schemes_search_from_the_same_starts(made_up_data, monkeypatch):
+    asked = []
+    learn = protocols.learn_activation
+
+    def spy(fit, directions, start=None):
+        asked.append((directions.n_components, start, fit.rng.bit_generator.state["state"]["state"]))
+        return learn(fit, directions, start)
+
+    monkeypatch.setattr(protocols, "learn_activation", spy)
+    for scheme in ("plain", *POOLED):
+        list(protocols.run((Trial("protein", "converged", "rbf", 9, scheme, 30 * (scheme != "plain"), 0, 6),)))
+    assert all(start is None for _, start, _ in asked)
+    of_width = [state for n_components, _, state in asked if n_components <= 6]
+    assert len(of_width) == 4
+    assert len(set(of_width)) == 1
 
 
 def test_the_converged_arms_beat_the_papers_on_the_same_directions(tiny_records):
@@ -283,6 +342,15 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(made_up_data, tiny, tiny_re
     assert lines[0] == (3, f"3 of {len(trials)} trials are in records.jsonl already")
     assert path.read_text().splitlines()[:3] == first
     assert [without_times(record) for record in records] == [without_times(record) for record in tiny_records[0]]
+
+
+def test_records_of_an_earlier_study_are_kept_but_not_resumed_from(made_up_data, tiny_records, tmp_path):
+    path, first = tmp_path / "records.jsonl", tiny_records[0][0]
+    runner.append(replace(first, environment={**first.environment, "study": "1"}), path)
+    lines = []
+    runner.run([first.trial], path, 1, lambda done, total, line: lines.append(line))
+    assert lines[0] == "0 of 1 trials are in records.jsonl already"
+    assert len(path.read_text().splitlines()) == 2
 
 
 def test_a_records_file_cut_in_mid_line_keeps_the_rest(made_up_data, tiny, tiny_records, tmp_path):
@@ -421,14 +489,21 @@ def test_reproduce_writes_records_tables_and_figures(made_up_data, tiny_records,
     (tmp_path / "out" / "records.jsonl").write_text(tiny_records[1].read_text())
     assert cli.run(["reproduce", "tiny", "--quick", "--jobs", "1", "--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr().out.split()
-    names = ["records.jsonl", "tiny.csv", "tiny.md", "tiny.png", "tiny.svg", "tiny.pdf"]
+    names = [
+        "records.jsonl", "records.jsonl.gz", "records.json", "tiny.csv", "tiny-differences.csv", "tiny.md",
+        "tiny.png", "tiny.svg", "tiny.pdf",
+    ]  # fmt: skip
     assert printed == [str(tmp_path / "out" / name) for name in names]
     assert (tmp_path / "out" / "tiny.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out" / "tiny.pdf").read_bytes().startswith(b"%PDF")
     assert "<svg" in (tmp_path / "out" / "tiny.svg").read_text()
     table = (tmp_path / "out" / "tiny.csv").read_text().splitlines()
     assert len(table) == 1 + 2 * 2 * 2
-    assert (tmp_path / "out" / "tiny.md").read_text().startswith("# A made-up figure")
+    differences = (tmp_path / "out" / "tiny-differences.csv").read_text().splitlines()
+    assert len(differences) == 1 + 2 * 2
+    page = (tmp_path / "out" / "tiny.md").read_text()
+    assert page.startswith("# A made-up figure\n\n## Paired differences, 95 % intervals\n")
+    assert "| leverage | plain |" in page
 
 
 def test_figures_draw_every_kind_of_line(tmp_path, tiny):
@@ -437,6 +512,7 @@ def test_figures_draw_every_kind_of_line(tmp_path, tiny):
             protocol=protocol, scheme=scheme, basis="rbf" if grid else "", n_centres=17 * grid, width=width, seed=seed
         )
         for protocol, schemes in SCHEMES.items()
+        if protocol != "regimes"
         for scheme in schemes
         for width in (30, 100)
         for seed in (0, 1)

@@ -36,7 +36,7 @@ from rflaf.study.measurements import (
     tilted_kernels,
 )
 
-TINY = theory_study.Effort(20, 2, 2, 30, 60, 10, 2, ("teacher",))
+TINY = theory_study.Effort(20, 2, 2, 30, 60, 10, ("teacher",))
 
 
 def as_features(kernel: CoordinateKernel, n_rows: int) -> FeatureKernel:
@@ -170,7 +170,6 @@ def test_a_learned_kernel_has_features_of_mean_square_one():
 def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(measurements, "spectra", lambda: spectra(2000)[2:4])
     monkeypatch.setattr(theory_study, "load", small_teacher)
-    monkeypatch.setattr(theory_study, "_WIDTHS", (5,))
     monkeypatch.setattr(theory_study, "QUICK", TINY)
     said: list[str] = []
     written = theory_study.study("quick", tmp_path / "out", lambda done, total, line: said.append(line))
@@ -179,10 +178,11 @@ def test_all_evidence_is_gathered_written_and_drawn(tmp_path, monkeypatch):
     record = json.loads((tmp_path / "out" / "evidence.json").read_text())
     assert {entry["kernel"] for entry in record["counts"]} == {"rank 20", "0.7^i", "i^-1.5", "i^-2", "teacher"}
     assert {entry["spectrum"] for entry in record["orders"]} == {"i^-1.5", "i^-2"}
-    assert [entry["table"] for entry in record["converged"]] == ["teacher"]
     page = (tmp_path / "out" / "evidence.md").read_text()
-    assert page.count("\n## ") == 4
-    assert "converged: teacher, S=5" in said
+    assert page.count("\n## ") == 3
+    assert "gains: teacher" in said
+    assert theory_study.study("quick", tmp_path / "out", lambda done, total, line: said.append(line)) == written
+    assert said[-1] == "the evidence of quick is in out already"
 
 
 def test_a_table_that_is_not_there_is_left_out_and_said_so(monkeypatch, tmp_path):

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from rflaf.errors import InvalidParameterError
 
-from . import datasets, experiments, figures, result_tables, runner, theory_study
+from . import archive, experiments, figures, paired, protocols, result_tables, runner, theory_study
 from .experiments import EFFORTS, Experiment
+from .paired import Difference
+from .result_tables import Cell
 
-RECORDS = "records.jsonl"
+RECORDS, PACKED = "records.jsonl", "records.jsonl.gz"
 Study = Callable[[str, Path, runner.Progress], list[Path]]
 STUDIES: dict[str, Study] = {"theory": theory_study.study}
 
@@ -46,16 +48,24 @@ def reproduce(
 def run_experiments(
     chosen: Sequence[Experiment], effort: str, out: Path, progress: runner.Progress, n_jobs: int
 ) -> list[Path]:
-    """Run all trials of some experiments together, then write a table and a figure for each."""
+    """Run all trials of some experiments together, then write tables and a figure for each, and pack the records."""
     trials = {trial for experiment in chosen for trial in experiment.trials(effort)}
-    n_test = {name: len(datasets.load(name).y_test) for name in sorted({trial.data for trial in trials})}
+    n_test = {name: protocols.n_test_rows(name) for name in sorted({trial.data for trial in trials})}
     records = {record.trial: record for record in runner.run(trials, out / RECORDS, n_jobs, progress)}
-    written = [out / RECORDS]
+    written = [out / RECORDS, *archive.pack(records.values(), out / PACKED)]
     for experiment in chosen:
         own = [records[trial] for trial in experiment.trials(effort)]
         cells = result_tables.summarise(own, experiment.metric, n_test)
-        table, page = out / f"{experiment.name}.csv", out / f"{experiment.name}.md"
+        pairs = paired.differences(own, experiment.metric)
+        table, differences, page = (out / f"{experiment.name}{end}" for end in (".csv", "-differences.csv", ".md"))
         result_tables.write(cells, table)
-        page.write_text(f"# {experiment.title}\n\n{result_tables.to_markdown(cells)}", encoding="utf-8")
-        written += [table, page, *figures.draw(experiment, cells, out)]
+        paired.write(pairs, differences)
+        page.write_text(result_tables.to_page(experiment.title, cells, pairs), encoding="utf-8")
+        written += [table, differences, page, *_draw(experiment, cells, pairs, out)]
     return written
+
+
+def _draw(experiment: Experiment, cells: list[Cell], pairs: list[Difference], out: Path) -> list[Path]:
+    if any("regimes" in arm.protocol for arm in experiment.arms):
+        return figures.draw_gains(experiment, pairs, out)
+    return figures.draw(experiment, cells, out)

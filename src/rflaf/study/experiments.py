@@ -8,14 +8,16 @@ by_default = true                 whether `rflaf reproduce` without names runs i
 data = ["protein", ...]
 seeds = [0, 1, ...]
 widths = [30, ...]
-pool = 5000                       of leverage sampling
+pool = 5000                       of leverage sampling and of those compared with it
 
 [[arms]]                          every combination of the lists
 protocol = ["paper", "converged"]
 scheme = ["plain", "leverage"]
-basis = ["rbf", "bspline"]        if the protocol is "paper" or "converged"
+basis = ["rbf", "bspline"]        if the protocol is "paper", "converged" or "regimes"
 n_centres = [17]                  ditto
 widths = [30, 100]                instead of the widths of the effort
+pools = [1000, 3000]              instead of the pool of the effort
+seeds = [0, 1]                    instead of the seeds of the effort, if they are among them
 """
 
 from __future__ import annotations
@@ -29,12 +31,12 @@ from typing import Any
 
 from rflaf.errors import InvalidParameterError
 
-from . import datasets
-from .trials import BASES, SCHEMES, Trial
+from . import datasets, regimes
+from .trials import BASES, POOLED, SCHEMES, Trial
 
 EFFORTS = ("quick", "full")
 METRICS = ("loss", "accuracy")
-_SHARED = ("paper", "converged")  # protocols whose activation lives on a grid of the experiment
+_SHARED = ("paper", "converged", "regimes")  # protocols whose activation lives on a grid of the experiment
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +51,15 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Family of models, every combination of its lists; empty ``widths`` stand for the widths of the effort."""
+    """Family of models, every combination of its lists; empty widths, pools and seeds are those of the effort."""
 
     protocol: tuple[str, ...]
     scheme: tuple[str, ...]
     basis: tuple[str, ...]
     n_centres: tuple[int, ...]
     widths: tuple[int, ...]
+    pools: tuple[int, ...] = ()
+    seeds: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +81,20 @@ class Experiment:
             trial
             for arm in self.arms
             for data, seed, width in product(chosen.data, chosen.seeds, arm.widths or chosen.widths)
-            for trial in _unfold(arm, data, seed, width, chosen.pool)
+            if not arm.seeds or seed in arm.seeds
+            for trial in _unfold(arm, data, seed, width, arm.pools or (chosen.pool,))
         }
         return sorted(found)
 
 
-def _unfold(arm: Arm, data: str, seed: int, width: int, pool: int) -> Iterator[Trial]:
+def _unfold(arm: Arm, data: str, seed: int, width: int, pools: tuple[int, ...]) -> Iterator[Trial]:
     for protocol, scheme in product(arm.protocol, arm.scheme):
         if protocol not in _SHARED:
             yield Trial(data, protocol, "", 0, scheme, 0, seed, width)
             continue
-        for basis, n_centres in product(arm.basis, arm.n_centres):
-            yield Trial(data, protocol, basis, n_centres, scheme, pool if scheme == "leverage" else 0, seed, width)
+        drawn = scheme in POOLED or protocol == "regimes"  # there plain sampling keeps the first of the pool
+        for basis, n_centres, pool in product(arm.basis, arm.n_centres, pools if drawn else (0,)):
+            yield Trial(data, protocol, basis, n_centres, scheme, pool, seed, width)
 
 
 def names() -> list[str]:
@@ -123,14 +129,15 @@ def parse(name: str, text: str) -> Experiment:
 
 def _effort(table: dict[str, Any], where: str) -> Effort:
     _check_keys(table, {"data", "seeds", "widths", "pool"}, set(), where)
-    data = _words(table["data"], datasets.NAMES, f"data in {where}")
+    data = _words(table["data"], (*datasets.NAMES, *regimes.NAMES), f"data in {where}")
     seeds, widths = _counts(table["seeds"], 0, f"seeds in {where}"), _counts(table["widths"], 1, f"widths in {where}")
     return Effort(data, seeds, widths, _counts([table["pool"]], 1, f"pool in {where}")[0])
 
 
 def _arm(table: dict[str, Any], where: str) -> Arm:
     grid = {"basis", "n_centres"}
-    _check_keys(table, {"protocol", "scheme", "widths"} | grid, {"widths"} | grid, where)
+    spare = {"widths", "pools", "seeds"} | grid
+    _check_keys(table, {"protocol", "scheme"} | spare, spare, where)
     protocol = _words(table["protocol"], tuple(SCHEMES), f"protocol in {where}")
     schemes = tuple(scheme for name in protocol for scheme in SCHEMES[name])
     if not grid <= set(table) and any(name in _SHARED for name in protocol):
@@ -142,6 +149,8 @@ def _arm(table: dict[str, Any], where: str) -> Arm:
         _words(table.get("basis", []), BASES, f"basis in {where}"),
         _counts(table.get("n_centres", []), 3, f"n_centres in {where}"),
         _counts(table.get("widths", []), 1, f"widths in {where}"),
+        _counts(table.get("pools", []), 1, f"pools in {where}"),
+        _counts(table.get("seeds", []), 0, f"seeds in {where}"),
     )
 
 

@@ -1,4 +1,8 @@
-"""Figures of the study: loss or accuracy against width, mean and 80 % interval over seeds, as PNG, SVG and PDF."""
+"""Figures of the study as PNG, SVG and PDF.
+
+Loss or accuracy against width, mean and 80 % interval over seeds; and the paired change of the loss against the spread
+of the leverage scores, with 95 % intervals.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,16 @@ from typing import Any
 from rflaf.inspection.plots import BLUE, GREEN, GREY, ORANGE, VERMILION, require_matplotlib
 
 from .experiments import Experiment
+from .paired import Difference
+from .regimes import NAMES
 from .result_tables import Cell
 
 FORMATS = ("png", "svg", "pdf")
 _COLOURS = {
     "plain": BLUE,
     "leverage": ORANGE,
+    "placebo": GREEN,
+    "without_replacement": VERMILION,
     "greedy": "#CC79A7",
     "per_component": "#56B4E9",
     "convex": GREEN,
@@ -30,8 +38,6 @@ _BASIS_NAMES = {"rbf": "RBF", "bspline": "B-spline", "bspline-published": "B-spl
 def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
     """Draw one panel per data set (columns) and per basis and grid (rows); return the files written."""
     plt = require_matplotlib()
-    from matplotlib.ticker import NullLocator, ScalarFormatter
-
     data = list(dict.fromkeys(cell.data for cell in cells))
     grids = list(dict.fromkeys((cell.basis, cell.n_centres) for cell in cells if cell.basis))
     size = (4.4 * len(data), 3.3 * len(grids) + 0.8)
@@ -44,9 +50,7 @@ def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
             n_grid = grid[1] - 1
             ax.set(title=f"{name}, {_BASIS_NAMES[grid[0]]}, N = {n_grid}", xscale="log")
             widths = sorted({cell.width for cell in shown if cell.protocol != "reference"})
-            ax.set_xticks(widths)
-            ax.xaxis.set_major_formatter(ScalarFormatter())
-            ax.xaxis.set_minor_locator(NullLocator())
+            _label(ax, widths)
             ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[-1]:
         ax.set_xlabel("width S")
@@ -56,6 +60,44 @@ def draw(experiment: Experiment, cells: list[Cell], folder: Path) -> list[Path]:
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     figure.suptitle(experiment.title)
     return save_figure(figure, folder / experiment.name)
+
+
+def draw_gains(experiment: Experiment, pairs: list[Difference], folder: Path) -> list[Path]:
+    """Draw the change of the loss by leverage sampling over the spread of the scores, one panel per width."""
+    plt = require_matplotlib()
+    shown = [one for one in pairs if (one.scheme, one.against) == ("leverage", "plain") and one.change is not None]
+    widths = sorted({one.width for one in shown})
+    figure, axes = plt.subplots(
+        1, len(widths), figsize=(3.1 * len(widths), 3.4), sharey=True, squeeze=False, layout="constrained"
+    )
+    for ax, width in zip(axes.flat, widths, strict=True):
+        for one in (one for one in shown if one.width == width):
+            _bar(ax, one)
+        ax.axhline(0, color="0.6", lw=0.8)
+        ax.set(title=f"S = {width}", xscale="log", xlabel="spread of the scores (largest / mean)")
+        _label(ax, [1, 2, 5, 10, 20])
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("paired change of the test error, per cent")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=8)
+    figure.suptitle(experiment.title)
+    return save_figure(figure, folder / experiment.name)
+
+
+def _label(ax: Any, ticks: list[int]) -> None:
+    """Label a logarithmic axis with plain numbers at ``ticks`` alone."""
+    from matplotlib.ticker import NullLocator, ScalarFormatter
+
+    ax.set_xticks(ticks)
+    ax.xaxis.set_major_formatter(ScalarFormatter())
+    ax.xaxis.set_minor_locator(NullLocator())
+
+
+def _bar(ax: Any, one: Difference) -> None:
+    change, low, high = (100 * float(value or 0.0) for value in (one.change, one.change_low, one.change_high))
+    bars = [[change - low], [high - change]] if low <= change <= high else None  # a single seed has no interval
+    colour = list(_COLOURS.values())[NAMES.index(one.data)]
+    ax.errorbar([one.spread], [change], yerr=bars, fmt="o", ms=5, capsize=3, color=colour, label=one.data)
 
 
 def save_figure(figure: Any, stem: Path) -> list[Path]:

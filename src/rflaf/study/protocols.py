@@ -2,12 +2,19 @@
 
 | protocol | scheme | models |
 | --- | --- | --- |
-| paper | plain, leverage | the paper's optimisers, start values and penalties |
-| converged | plain, leverage | the same directions and rows, solved to convergence; the arms differ in sampling alone |
+| paper | plain and pooled | the paper's optimisers, start values and penalties |
+| converged | plain and pooled | the same directions and rows, solved to convergence; all from the same starts |
+| regimes | plain and pooled | made-up rows where leverage scores spread (`rflaf.study.regimes`) |
 | compact | greedy, per_component, convex, refined | the estimators of this package with their defaults |
 | reference | RBFSampler, Nystroem, LightGBM | models of other libraries, ``width`` components or trees |
 
-Directions of a seed are nested: width S uses the first S of the pool, in every protocol and scheme.
+Directions of a seed are nested: plain sampling of width S keeps the first S of the pool. Pooled schemes draw S of it:
+*leverage* in proportion to the scores, as published; *placebo* with equal probabilities, all else as leverage;
+*without_replacement* by the scores, each direction at most once.
+
+Under "converged" the activation of every scheme is searched for from the same shapes on the same rows, and the descent
+ends at the minimum over all rows and components where that is affordable: under the squared loss, and up to S = 50
+under others. The activation of the pool serves the scores only, and is that of a sample of rows and components.
 """
 
 from __future__ import annotations
@@ -31,27 +38,42 @@ from rflaf.rows.executors import Executor, ThreadExecutor
 from rflaf.training.final_fit import fit_shared
 from rflaf.training.pools import learn_activation
 from rflaf.training.problem import Fit, state_problem
-from rflaf.training.solvers.leverage import Leverage, leverage_scores, resample
+from rflaf.training.solvers.leverage import (
+    Leverage,
+    draw_systematically,
+    inclusion_probabilities,
+    leverage_scores,
+    resample,
+)
 from rflaf.training.specification import FitSpec
 
-from . import optimisers
+from . import optimisers, regimes
 from .datasets import Dataset, load
 from .optimisers import CrossEntropy, MeanSquare, Schedule, Table, Weights
 from .splines import PublishedSpline, QuadraticSpline
-from .trials import Record, Score, Trial, accuracy, judge, record, score_of, targets
+from .trials import POOLED, Record, Score, Seconds, Trial, accuracy, judge, record, score_of, targets
 
 INTERVAL = (-2.0, 2.0)
 _SAMPLING_SEED = 0  # of the draws by leverage scores: one for all model seeds, as published
 _EPOCHS = {"adult": 10, "cifar10": 10}
 _BLOCK_ROWS = 2048
+_MOST_EXACT = 50  # components of an exact descent under a loss without a closed form
 _WARM_UP = 64  # rows predicted before the clock starts: kernels may have to be compiled
 
 
 def run(trials: tuple[Trial, ...]) -> Iterator[Record]:
-    """Run trials of one group, one record each, in order of width."""
+    """Run trials of one group, one record each, sorted."""
     first, trials = trials[0], tuple(sorted(trials))
+    if first.protocol == "regimes":
+        yield from regimes.run(trials)
+        return
     runners = {"paper": _run_paper, "converged": _run_converged}
     yield from runners.get(first.protocol, _run_estimators)(trials, load_for_paper(first.data))
+
+
+def n_test_rows(data: str) -> int:
+    """Return the number of test rows of a data set or regime."""
+    return regimes.N_TEST if data in regimes.NAMES else len(load_for_paper(data).y_test)
 
 
 def make_basis(name: str, n_centres: int) -> Basis:
@@ -77,7 +99,7 @@ def optimiser(trial: Trial, task: str) -> str:
     With leverage weights of about sqrt(pool) SGD diverges under the squared loss, so regression uses Adam.
     """
     spline = trial.basis != "rbf"
-    if trial.scheme == "leverage":
+    if trial.scheme in POOLED:
         return "adam" if task == "regression" or spline or trial.width >= 1000 else "sgd"
     return "adam" if spline and task == "regression" and (trial.width > 1000 or trial.n_centres == 65) else "sgd"
 
@@ -118,10 +140,9 @@ def _run_paper(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
     basis = make_basis(first.basis, first.n_centres)
     bench = _Bench.of(data, basis)
     n_rows, n_features = data.X_train.shape
-    widest = first.pool if first.scheme == "leverage" else max(trial.width for trial in trials)
-    W = directions(n_features, widest, first.seed)
+    W = directions(n_features, first.pool or max(trial.width for trial in trials), first.seed)
     started = process_time()
-    pool_a, leverage = (None, None) if first.scheme == "plain" else _paper_pool(first, bench, basis, W)
+    pool_a, leverage = _paper_pool(first, bench, basis, W) if first.pool else (None, None)
     pool_seconds = process_time() - started
     for trial in trials:
         rng = np.random.default_rng([trial.seed, trial.width])
@@ -130,18 +151,32 @@ def _run_paper(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
         weights = optimisers.start(basis.n_basis, trial.width, bench.y.shape[1], rng)
         started = process_time()
         if leverage is not None and pool_a is not None:
-            q = leverage.probabilities
-            kept = np.random.default_rng(_SAMPLING_SEED).choice(q.size, size=trial.width, p=q)
-            importance = np.sqrt(1 / q[kept])
+            kept, importance = draw_as_published(trial, leverage.probabilities)
             weights.a = pool_a.copy()
             schedule = replace(schedule, balance=0.0, ridge=n_rows**-0.5)
         trace, finite = bench.train(W[:, kept], importance, weights, schedule, rng)
         fit_seconds = process_time() - started
         started = process_time()
         optimisers.outputs(bench.table.cells(data.X_test, W[:, kept]), bench.table, weights, importance)
-        predict_seconds = process_time() - started
+        seconds = Seconds(fit_seconds, pool_seconds, process_time() - started)
         score = score_of(trace, data.task) if finite else Score(None, None, None, None)
-        yield record(trial, score, np.unique(kept).size, fit_seconds, pool_seconds, predict_seconds)
+        yield record(trial, score, np.unique(kept).size, seconds, leverage.spread if leverage else 0.0)
+
+
+def draw_as_published(trial: Trial, q: Array) -> tuple[Array, Array]:
+    """Return the directions drawn with probabilities ``q``, and Q = sqrt(1/q), about sqrt(pool); equal q for a placebo.
+
+    Without replacement S / pi_i stands for 1 / q_i, where pi_i is the probability that i is drawn at all.
+    """
+    rng = np.random.default_rng(_SAMPLING_SEED)
+    if trial.scheme == "without_replacement":
+        inclusion = inclusion_probabilities(q, trial.width)
+        kept = draw_systematically(inclusion, rng)
+        return kept, np.sqrt(trial.width / inclusion[kept])
+    if trial.scheme == "placebo":
+        q = np.full(q.size, 1 / q.size)
+    kept = rng.choice(q.size, size=trial.width, p=q)
+    return kept, np.sqrt(1 / q[kept])
 
 
 def _paper_pool(trial: Trial, bench: _Bench, basis: Basis, W: Array) -> tuple[Array, Leverage]:
@@ -160,31 +195,39 @@ def _paper_pool(trial: Trial, bench: _Bench, basis: Basis, W: Array) -> tuple[Ar
 def _run_converged(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record]:
     """Run Algorithm 1 by the solvers of this package, without intercept, as in the paper."""
     first = trials[0]
-    spec = FitSpec(basis=make_basis(first.basis, first.n_centres), intercept=False, sampling=first.scheme)
+    spec = FitSpec(basis=make_basis(first.basis, first.n_centres), intercept=False)
     rng = np.random.default_rng([first.seed, 1])
     y, loss = _own_targets(data)
     with ThreadExecutor(1) as executor:
         problem = state_problem(_source(data.X_train, y), loss, spec.intercept, rng, executor)
-        widest = first.pool if first.scheme == "leverage" else max(trial.width for trial in trials)
-        pool = _plain(directions(data.X_train.shape[1], widest, first.seed))
+        W = directions(data.X_train.shape[1], first.pool or max(trial.width for trial in trials), first.seed)
+        pool, leverage = _plain(W), None
         started = process_time()
-        approximate, leverage = None, None
-        if first.scheme == "leverage":
-            approximate = learn_activation(Fit(problem, spec, rng, executor), pool)
-            leverage = _score_pool(problem.source, pool, spec.basis, approximate.a, executor)
+        if first.pool:
+            activation = learn_activation(Fit(problem, spec, rng, executor), pool)
+            leverage = _score_pool(problem.source, pool, spec.basis, activation.a, executor)
         pool_seconds = process_time() - started
         for trial in trials:
-            rng, width = np.random.default_rng([trial.seed, trial.width]), trial.width
-            kept = pool.take(np.arange(width)) if leverage is None else resample(pool, leverage, width, rng)[0]
+            kept = pool.take(np.arange(trial.width)) if leverage is None else draw_from(pool, leverage, trial)
             started = process_time()
-            fit = Fit(problem, spec, rng, executor)
-            model = fit_shared(fit, kept, learn_activation(fit, kept, approximate)).model(kept, problem.units)
+            exact = loss.closed_form or trial.width <= _MOST_EXACT
+            rng = np.random.default_rng([trial.seed, trial.width])  # the same rows are searched in every scheme
+            fit = Fit(problem, replace(spec, exact=exact), rng, executor)
+            model = fit_shared(fit, kept, learn_activation(fit, kept)).model(kept, problem.units)
             fit_seconds = process_time() - started
             model.decision(data.X_test[:_WARM_UP], 1)
             started = process_time()
             f = model.decision(data.X_test, 1)
-            predict_seconds = process_time() - started
-            yield record(trial, judge(f, data), model.n_components, fit_seconds, pool_seconds, predict_seconds)
+            seconds = Seconds(fit_seconds, pool_seconds, process_time() - started)
+            yield record(trial, judge(f, data), model.n_components, seconds, leverage.spread if leverage else 0.0)
+
+
+def draw_from(pool: Directions, leverage: Leverage, trial: Trial) -> Directions:
+    """Draw the components of a pooled trial, with importance sqrt(p/q): by the scores, or all alike for a placebo."""
+    rng = np.random.default_rng([trial.seed, trial.width, 1])
+    if trial.scheme == "placebo":
+        leverage = replace(leverage, scores=np.ones(pool.n_components))
+    return resample(pool, leverage, trial.width, rng, trial.scheme != "without_replacement")[0]
 
 
 def _score_pool(source: BlockSource, pool: Directions, basis: Basis, a: Array, executor: Executor) -> Leverage:
@@ -221,10 +264,9 @@ def _run_estimators(trials: tuple[Trial, ...], data: Dataset) -> Iterator[Record
         predict(X_test[:_WARM_UP])
         started = process_time()
         answer = predict(X_test).astype(np.float64)
-        predict_seconds = process_time() - started
+        seconds = Seconds(fit_seconds, 0.0, process_time() - started)
         f = answer[:, None] if answer.ndim == 1 else np.log(np.maximum(answer, np.finfo(np.float64).tiny))
-        components = getattr(model, "n_components_", trial.width)
-        yield record(trial, judge(f, data), components, fit_seconds, 0.0, predict_seconds)
+        yield record(trial, judge(f, data), getattr(model, "n_components_", trial.width), seconds)
 
 
 def make_estimator(trial: Trial, task: str) -> Any:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
+from .paired import Difference
 from .trials import Record
 
 _CLOSE, _STANDARD_ERRORS = 0.05, 3.0
@@ -152,6 +153,41 @@ def to_markdown(cells: list[Cell]) -> str:
         "authors", "difference, sd", "fit, s", "pool, s", "predict, us per row",
     ]  # fmt: skip
     return markdown_table(head, map(_markdown_row, cells)) + "\n"
+
+
+def to_page(title: str, cells: list[Cell], pairs: Sequence[Difference]) -> str:
+    """Return the page of an experiment: paired differences, then cells."""
+    parts = [f"# {title}"]
+    if pairs:
+        parts += ["## Paired differences, 95 % intervals", paired_table(pairs)]
+    return "\n\n".join([*parts, "## Cells", to_markdown(cells)])
+
+
+def paired_table(pairs: Sequence[Difference]) -> str:
+    """Return differences as Markdown, one line each; a star marks intervals without zero."""
+    head = [
+        "data", "protocol", "basis", "centres", "pool", "S", "arm", "against", "their means", "difference",
+        "95 % interval", "change", "seeds",
+    ]  # fmt: skip
+    rows = [
+        [
+            one.data, one.protocol, one.basis, str(one.n_centres or ""), str(one.pool), str(one.width),
+            words(one.scheme), words(one.against), f"{one.value:.4f}, {one.base:.4f}", f"{one.mean:+.4f}",
+            f"{one.low:+.4f} to {one.high:+.4f}{' *' if one.is_clear else ''}",
+            "" if one.change is None else f"{one.change:+.1%}", str(one.seeds),
+        ]
+        for one in pairs
+    ]  # fmt: skip
+    return markdown_table(head, rows)
+
+
+def words(scheme: str) -> str:
+    """Return the name of a scheme in words.
+
+    >>> words("without_replacement")
+    'without replacement'
+    """
+    return scheme.replace("_", " ")
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,7 +1,8 @@
 """Run trials in parallel processes and append their records to one file.
 
-A record is one line of JSON. An interrupted run resumes where it stopped: trials with a record are not run again. A
-truncated line is dropped. Every process has one BLAS thread.
+A record is one line of JSON. An interrupted run resumes where it stopped: trials with a record are not run again,
+unless it was written when trials meant something else (`rflaf.study.trials.STUDY`). A truncated line is dropped. Every
+process has one BLAS thread.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pathlib import Path
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from . import protocols
-from .trials import Record, Trial
+from .trials import STUDY, Record, Trial
 
 Progress = Callable[[int, int, str], None]
 """Callback with the number of finished trials, the number of all trials, and a line about the latest event."""
@@ -37,9 +38,9 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
 
     ``n_jobs=1`` runs in this process.
     """
-    wanted = sorted(set(trials))
+    wanted = sorted(set(trials), key=lambda trial: (trial.group, trial))
     records, complaint = read_records(path)
-    done = {record.trial: record for record in records}
+    done = {record.trial: record for record in records if record.environment.get("study") == STUDY}
     missing = [trial for trial in wanted if trial not in done]
     n_done, total = len(wanted) - len(missing), len(wanted)
     if complaint:
@@ -61,7 +62,7 @@ def run(trials: Iterable[Trial], path: Path, n_jobs: int = 2, progress: Progress
                     report(record)
     elif groups:
         _run_in_processes(groups, path, n_jobs, report)
-    return [done[trial] for trial in wanted]
+    return [done[trial] for trial in sorted(wanted)]
 
 
 def read_records(path: Path) -> tuple[list[Record], str]:

@@ -1,8 +1,9 @@
 """Measurements of the theory: ``rflaf reproduce theory``.
 
-They answer four questions. Do the lemmas hold as often as stated, and how loose is their constant? Does the width grow
-as in Tables 1 and 2? How much can leverage gain, given the spread of its scores? And does it gain once the solver has
-converged? The results go to one JSON file, one Markdown page of tables and one figure in three formats.
+They answer three questions. Do the lemmas hold as often as stated, and how loose is their constant? Does the width grow
+as in Tables 1 and 2? How much can leverage gain, given the spread of its scores? Whether it does gain once the solver
+has converged is for the experiments `placebo` and `regimes`. The results go to one JSON file, one Markdown page of
+tables and one figure in three formats.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rflaf.errors import Array, DataNotFoundError
-from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.errors import DataNotFoundError
 from rflaf.inspection.plots import BLUE, ORANGE, require_matplotlib
 from rflaf.rows.executors import SingleThreadedBLAS
 
@@ -32,7 +32,6 @@ from .runner import Progress
 COLOURS: dict[Scheme, str] = {"plain": BLUE, "leverage": ORANGE}
 REAL = ("protein", "adult", "kin8nm", "powerplant")
 _DELTA = 0.1
-_WIDTHS = (30, 100, 300)
 _RANKS = (10**3, 10**5, 10**7, 10**9)
 
 
@@ -46,28 +45,11 @@ class Effort:
     kernel_rows: int
     kernel_pool: int
     kernel_draws: int
-    seeds: int
     tables: tuple[str, ...]
 
 
-QUICK = Effort(100, 3, 4, 100, 1000, 100, 2, ("protein",))
-FULL = Effort(400, 8, 6, 200, 2000, 200, 5, REAL)
-
-
-@dataclass(frozen=True)
-class Converged:
-    """Test errors of plain and leverage sampling after convergence: mean and standard error over seeds.
-
-    The error is the mean squared error over the variance of the target, or the share of wrong classes.
-    """
-
-    table: str
-    width: int
-    plain: float
-    plain_error: float
-    leverage: float
-    leverage_error: float
-    spread: float
+QUICK = Effort(100, 3, 4, 100, 1000, 100, ("protein",))
+FULL = Effort(400, 8, 6, 200, 2000, 200, REAL)
 
 
 @dataclass(frozen=True)
@@ -77,14 +59,22 @@ class Evidence:
     counts: tuple[LemmaCount, ...]
     orders: tuple[Order, ...]
     gains: tuple[Gain, ...]
-    converged: tuple[Converged, ...]
 
 
 def study(effort: str, out: Path, progress: Progress) -> list[Path]:
-    """Gather all evidence at the effort "quick" or "full" and write it into the folder ``out``."""
+    """Gather all evidence at the effort "quick" or "full" and write it into the folder ``out``.
+
+    Files that a run of the same effort wrote there are left as they are: ``theory.txt`` names it and is written last.
+    """
     chosen = {"quick": QUICK, "full": FULL}[effort]
     total, step = _n_steps(chosen), count(1)
-    return write(gather(chosen, lambda line: progress(next(step), total, line)), out)
+    done = out / "theory.txt"
+    if done.exists() and done.read_text().split()[:1] == [effort]:
+        progress(total, total, f"the evidence of {effort} is in {out.name} already")
+        return [out / name for name in done.read_text().split()[1:]]
+    written = write(gather(chosen, lambda line: progress(next(step), total, line)), out)
+    done.write_text("\n".join([effort, *(path.name for path in written)]) + "\n")
+    return written
 
 
 def gather(effort: Effort, progress: Callable[[str], None] = lambda _: None, random_state: int = 0) -> Evidence:
@@ -111,26 +101,7 @@ def _gather(effort: Effort, progress: Callable[[str], None], rng: np.random.Gene
         progress(f"gains: {table.name}")
         lam = len(table.X_train) ** -0.5
         gains += [measure_gain(table.name, kernel, x, _DELTA, effort.kernel_draws // 2, rng) for x in (lam, lam / 10)]
-    converged = []
-    for table in tables:
-        for width in _WIDTHS:
-            progress(f"converged: {table.name}, S={width}")
-            converged.append(compare_converged(table, width, effort.seeds))
-    return Evidence(tuple(counts), tuple(orders), tuple(gains), tuple(converged))
-
-
-def compare_converged(table: Dataset, width: int, n_seeds: int) -> Converged:
-    """Compare both schemes on the same splits and seeds, by the solver of this package."""
-    errors: dict[str, list[float]] = {scheme: [] for scheme in SCHEMES}
-    spreads = []
-    for seed in range(n_seeds):
-        for scheme in SCHEMES:
-            model = _paper_model(table, width, scheme, seed).fit(table.X_train, table.y_train)
-            errors[scheme].append(1 - model.score(table.X_test, table.y_test))
-            if model.leverage_ is not None:
-                spreads.append(model.leverage_.spread)
-    plain, leverage = (_mean_and_error(np.array(errors[scheme])) for scheme in SCHEMES)
-    return Converged(table.name, width, *plain, *leverage, float(np.mean(spreads)))
+    return Evidence(tuple(counts), tuple(orders), tuple(gains))
 
 
 def write(evidence: Evidence, out: Path) -> list[Path]:
@@ -181,15 +152,6 @@ def render(evidence: Evidence) -> str:
                 [g.kernel, f"{g.lam:.2g}", f"{g.effective_dimension:.1f}", f"{g.spread:.1f}", f"{g.plain:,}",
                  f"{g.leverage:,}", f"{g.ratio:.2f}"]
                 for g in evidence.gains
-            ],
-        ),
-        "## Test error, both schemes converged",
-        markdown_table(
-            ["table", "S", "plain", "leverage", "spread of the scores"],
-            [
-                [c.table, str(c.width), f"{c.plain:.4f} +- {c.plain_error:.4f}",
-                 f"{c.leverage:.4f} +- {c.leverage_error:.4f}", f"{c.spread:.1f}"]
-                for c in evidence.converged
             ],
         ),
     ]  # fmt: skip
@@ -262,17 +224,8 @@ def _counted(
 
 
 def _n_steps(effort: Effort) -> int:
-    """Return the number of progress lines of `gather`: kernels of the lemmas, spectra, gains, and widths per table."""
-    return 4 + 6 + len(effort.tables) * (1 + 1 + len(_WIDTHS))
-
-
-def _paper_model(table: Dataset, width: int, scheme: Scheme, seed: int) -> Any:
-    kind = RFLAFClassifier if table.task == "classification" else RFLAFRegressor
-    return kind(width, directions="random", activation="shared", basis="rbf", sampling=scheme, random_state=seed)
-
-
-def _mean_and_error(values: Array) -> tuple[float, float]:
-    return float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+    """Return the number of progress lines of `gather`: kernels of the lemmas, spectra and gains per table."""
+    return 4 + 6 + len(effort.tables) * (1 + 1)
 
 
 def _failure_over_delta(rank: int, delta: float, constant: float) -> str:

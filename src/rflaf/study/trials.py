@@ -1,7 +1,7 @@
 """One trial of the study, its score and its record.
 
 A trial is a model of one width on one data set, fitted by one protocol. Trials that share everything but their width
-run together, so that their pool is fitted and scored once.
+and their way of drawing run together, so that their pool is fitted and scored once.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from . import optimisers
 from .datasets import Dataset
 from .optimisers import CrossEntropy, MeanSquare
 
+STUDY = "2"  # what a trial means: another number for another protocol, so that no run resumes from older records
 BASES = ("rbf", "bspline", "bspline-published")
+POOLED = ("leverage", "placebo", "without_replacement")  # drawn from a pool
+_SAMPLING = ("plain", *POOLED)
 SCHEMES = {
-    "paper": ("plain", "leverage"),
-    "converged": ("plain", "leverage"),
+    "paper": _SAMPLING,
+    "converged": _SAMPLING,
+    "regimes": _SAMPLING,
     "compact": ("greedy", "per_component", "convex", "refined"),
     "reference": ("RBFSampler", "Nystroem", "LightGBM"),
 }
@@ -45,8 +49,9 @@ class Trial:
 
     @property
     def group(self) -> tuple[Any, ...]:
-        """All fields but the width; trials of one group share a pool."""
-        return (self.data, self.protocol, self.basis, self.n_centres, self.scheme, self.pool, self.seed)
+        """What trials that run together share: all fields but the width and, where there is a pool, the scheme."""
+        scheme = "" if self.pool else self.scheme
+        return (self.data, self.protocol, self.basis, self.n_centres, scheme, self.pool, self.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Record:
     components : components left after duplicates were merged
     fit_seconds : processor time of this width; pool_seconds : of its pool, shared by all widths
     predict_seconds : processor time of all test rows
+    spread : largest leverage score of the pool over the mean score; zero without a pool
     when, environment : of the run
     """
 
@@ -79,6 +85,7 @@ class Record:
     fit_seconds: float
     pool_seconds: float
     predict_seconds: float
+    spread: float
     when: str
     environment: dict[str, str]
 
@@ -96,19 +103,26 @@ def environment() -> dict[str, str]:
         ours = version("rflaf")
     except ModuleNotFoundError:  # run from a checkout
         ours = "unknown"
-    versions = {"rflaf": ours, **{name: version(name) for name in names}}
+    versions = {"study": STUDY, "rflaf": ours, **{name: version(name) for name in names}}
     machine = {"python": platform.python_version(), "system": platform.platform(), "processors": str(os.cpu_count())}
     return versions | machine
 
 
-def record(
-    trial: Trial, score: Score, components: int, fit_seconds: float, pool_seconds: float, predict_seconds: float
-) -> Record:
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """Processor time of a fit, of its pool and of the prediction of all test rows."""
+
+    fit: float
+    pool: float
+    predict: float
+
+
+def record(trial: Trial, score: Score, components: int, seconds: Seconds, spread: float = 0.0) -> Record:
     """Return the record of a trial that has just ended."""
     diverged = score.loss is None or not bool(np.isfinite(score.loss))
-    seconds = round(fit_seconds, 4), round(pool_seconds, 4), round(predict_seconds, 6)
+    times = round(seconds.fit, 4), round(seconds.pool, 4), round(seconds.predict, 6)
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    return Record(trial, score, diverged, int(components), *seconds, when, environment())
+    return Record(trial, score, diverged, int(components), *times, round(spread, 4), when, environment())
 
 
 def targets(data: Dataset, labels: Array) -> Array:
