@@ -1,4 +1,4 @@
-"""The commands about fitted models: predict, evaluate, inspect, export and report.
+"""The commands about fitted models: evaluate, inspect, export and report.
 
 Each is a thin layer over Python: `rflaf.load`, `rflaf.export.programs` and `rflaf.inspection.report`. Tables are read
 chunk by chunk. Files are written whole or not at all. Needs the extra ``cli``.
@@ -6,15 +6,12 @@ chunk by chunk. Files are written whole or not at all. Needs the extra ``cli``.
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from rflaf.errors import InvalidParameterError
@@ -22,11 +19,9 @@ from rflaf.export.model_file import describe_file, load
 from rflaf.export.programs import to_c, to_onnx
 from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
-from rflaf.rows.files.outputs import replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
 from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
-from .fit_command import fit
 
 
 class Language(StrEnum):
@@ -34,37 +29,6 @@ class Language(StrEnum):
 
     ONNX = "onnx"
     C = "c"
-
-
-def predict(
-    model: Model,
-    data: Data,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .parquet or .npz.", show_default="print")
-    ] = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
-    header: Header = None,
-    as_json: Json = False,
-) -> None:
-    """Predict the target for the rows of a table, in their order.
-
-    Columns are found by name, in any order and among others; a file without names has them by number.
-
-    Example:  rflaf predict houses.rflaf new.csv --out prices.csv
-    """
-    if out is not None:
-        check_other(out, data, model)
-    estimator, rows = _load_model(model), read_rows(read_from(data, header))
-    chunks = (_predictions(estimator, chunk, probabilities, std) for _, chunk in rows if chunk.num_rows)
-    if out is None:
-        _print_rows(chunks, as_json)
-        return
-    with working("predicting"), replacing(out) as temporary:
-        n_rows = write_chunks(chunks, temporary, like=out)
-        if not n_rows:
-            raise InvalidParameterError("the table must have rows", str(data), "Name another file.")
-    show({"rows": n_rows, "out": str(out)}, [f"{n_rows} predictions: {out}"], as_json)
 
 
 def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = False) -> None:
@@ -134,9 +98,6 @@ def report(
     show({"out": str(out)}, [f"report: {out}"], as_json)
 
 
-COMMANDS = (fit, predict, evaluate, inspect, export, report)
-
-
 def _load_model(path: Path, measured: bool = False) -> Any:
     """Return the estimator of a file, which must know the columns of its table, and its target to be measured."""
     model = load(path)
@@ -148,33 +109,6 @@ def _load_model(path: Path, measured: bool = False) -> Any:
         remedy = "Fit it anew with the target's name."
         raise InvalidParameterError("the model must know its target", "no name of a single column", remedy)
     return model
-
-
-def _predictions(estimator: Any, table: Any, probabilities: bool, std: bool) -> Any:
-    """Return the predictions of a chunk as a table: the target, and what else was asked for."""
-    pa, target = require_arrow(), estimator.target_encoding_
-    task = "classification" if hasattr(estimator, "classes_") else "regression"
-    columns = {"prediction" if target is None else target.name: estimator.predict(table)}
-    if probabilities:
-        if not hasattr(estimator, "predict_proba"):
-            raise InvalidParameterError("--probabilities needs a classifier", task, "Leave it out.")
-        by_class = estimator.predict_proba(table)
-        columns |= {f"p({label})": by_class[:, at] for at, label in enumerate(estimator.classes_)}
-    if std:
-        if task != "regression":
-            raise InvalidParameterError("--std needs a regression", task, "Leave it out.")
-        columns["std"] = estimator.predict(table, return_std=True)[1]
-    return pa.table({name: pa.array(np.asarray(values).tolist()) for name, values in columns.items()})
-
-
-def _print_rows(chunks: Iterator[Any], as_json: bool) -> None:
-    """Print predictions: CSV with a first line of names, or one JSON object per line."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for at, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
-        if as_json:
-            sys.stdout.write(json.dumps(row) + "\n")
-        else:
-            writer.writerows([row.values()] if at else [row, row.values()])
 
 
 def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
-from rflaf.functions._kernels import curves as _curve_kernels
-from rflaf.functions._kernels import features as _kernels
-from rflaf.functions._kernels.vectors import lanes
+from rflaf.functions import _kernels
+from rflaf.functions._kernels.shapes import BLOCK_VECTORS, lanes
 from rflaf.functions.bases import Pieces
 from rflaf.functions.curves import ColumnCurves, one_over_gaps
 from rflaf.functions.densities import Directions
@@ -57,13 +56,13 @@ class CurvedMap(RowFeatures):
 
     def features(self, X: Any, out: Array) -> Array:
         """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
-        rows = from_centre(X.toarray() if sp.issparse(X) else X, self.centre)
+        rows = from_centre(X.toarray() if scipy.sparse.issparse(X) else X, self.centre)
         u = np.empty((rows.shape[0], self.bias.size), self.dtype)
-        _curve_kernels.curved_inputs(
+        _kernels.curves.curved_inputs(
             rows, self.linear, self.W, self.columns, self.nodes, self.gaps, self.first, self.H, self.bias, u
         )
         out[...] = u.T[: self.width]
-        _kernels.activate(out, self.table[: self.width], out)
+        _kernels.features.activate(out, self.table[: self.width], out)
         return out
 
 
@@ -78,7 +77,7 @@ class CurvedPredictor:
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
         m = self.map
-        _curve_kernels.predict_curved(
+        _kernels.curves.predict_curved(
             X, m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table, self.v, self.intercept,
             out, start, stop,
         )  # fmt: skip
@@ -107,7 +106,7 @@ def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pie
     if straight is not None:
         moved[linear] = straight
         offset += straight @ W[linear]
-    block = _curve_kernels.BLOCK_VECTORS * lanes(dtype)
+    block = BLOCK_VECTORS * lanes(dtype)
     padding = -offset.size % block
 
     def wide_as(rows: Array) -> Array:

@@ -14,11 +14,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from .shapes import BLOCK_VECTORS, FARTHEST
 from .vectors import I32, I64, LANES, address, cell, clip, gather_cubics, jit, load, multiply_add, shifted, splat, store
 
-BLOCK_VECTORS = 2  # vectors of components that serve a whole tile of rows before the next
 _TILE = 64  # rows of a tile
-FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
 
 
 def lane_offsets(builder: Any, stride: Any, kind: Any) -> Any:

@@ -18,10 +18,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from .shapes import TILE_COMPONENTS, TILE_VECTORS
 from .vectors import I64, LANES, address, cell, clip, cubic, jit, load, multiply_add, shifted, splat, store, to_rows
 
-TILE_COMPONENTS = 4  # components per register tile
-TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
 _FLUSH = 1 << 14  # entries scattered in the precision of the block before the float64 sums
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
@@ -66,11 +65,6 @@ LANES = {
     types.float32: Lanes(ir.FloatType(), I32, 8, 1.5 * 2**23, "f32"),
     types.float64: Lanes(ir.DoubleType(), I64, 4, 1.5 * 2**52, "f64"),
 }
-
-
-def lanes(dtype: Any) -> int:
-    """Return the number of elements in one vector of ``dtype``."""
-    return 32 // np.dtype(dtype).itemsize
 
 
 def address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
