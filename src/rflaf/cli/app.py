@@ -27,6 +27,7 @@ _MODULES = {
     "report": "model_commands",
     "plan": "table_commands",
     "bench": "table_commands",
+    "warm-up": "warm_up_command",
     "demo": "study_commands",
     "reproduce": "study_commands",
 }

@@ -5,8 +5,7 @@ component, with the coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about the **
 so that ``t`` lies in [-1/2, 1/2].
 Cell coordinates (see ``vectors.py``) are clipped to ``[-1/2, n_cells - 1/2)``, so an activation is constant, hence
 bounded, outside its table. Blocks are component-major, ``(n_components, n_rows)``: a table stays in the first-level
-cache for a whole row. The intrinsics are beside the kernels because numba's disk cache is keyed on the kernel's own
-file. The tests hold NumPy references.
+cache for a whole row. The tests hold NumPy references.
 """
 
 from __future__ import annotations
