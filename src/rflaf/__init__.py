@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .estimators.width_plan import WidthPlan, plan
     from .export.model_file import load, load_predictor, save
     from .export.predictor import Predictor
-    from .export.programs import to_c, to_onnx
+    from .export.programs import to_c, to_onnx, to_source
     from .functions.bases import BSplineBasis, RBFBasis
     from .functions.smooth_bases import FixedActivation, PolynomialBasis
     from .model.random_feature_model import Activation, RandomFeatureModel
@@ -56,6 +56,7 @@ _PLACES = {
     "save": "export.model_file",
     "to_c": "export.programs",
     "to_onnx": "export.programs",
+    "to_source": "export.programs",
 }
 __all__ = [
     "Activation",
@@ -86,6 +87,7 @@ __all__ = [
     "theory",
     "to_c",
     "to_onnx",
+    "to_source",
 ]
 
 # Public modules, likewise imported on first use.

@@ -16,7 +16,7 @@ import typer
 
 from rflaf.errors import InvalidParameterError
 from rflaf.export.model_file import describe_file, load
-from rflaf.export.programs import to_c, to_onnx
+from rflaf.export.programs import to_onnx, to_source
 from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.tables import require_arrow
@@ -29,6 +29,11 @@ class Language(StrEnum):
 
     ONNX = "onnx"
     C = "c"
+    JS = "js"
+    JAVA = "java"
+    GO = "go"
+    RUST = "rust"
+    SQL = "sql"
 
 
 def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = False) -> None:
@@ -58,12 +63,14 @@ def export(
     model: Model,
     to: Annotated[Language, typer.Option(help="The language.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Where to write it.", show_default=False)],
-    name: Annotated[str, typer.Option(help="Prefix of every name in C.")] = "rflaf",
+    name: Annotated[
+        str, typer.Option(help="Prefix of every name in C; class, package, module or table elsewhere.")
+    ] = "rflaf",
     as_json: Json = False,
 ) -> None:
-    """Write the model of a file as ONNX, or as a C99 header without dependencies.
+    """Write the model of a file as ONNX, or as C99, JavaScript, Java, Go, Rust or SQL without dependencies.
 
-    ONNX takes the columns of the table, one input each; C takes a row of encoded columns, which its comment lists.
+    ONNX takes the columns of the table, one input each; all others take encoded columns, which a comment lists.
 
     Example:  rflaf export houses.rflaf --to c --out houses.h
     """
@@ -72,7 +79,7 @@ def export(
     if to is Language.ONNX:
         to_onnx(fitted, out)
     else:
-        to_c(fitted, out, name=name)
+        to_source(fitted, out, language=to.value, name=name)
     show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size} bytes"], as_json)
 
 
