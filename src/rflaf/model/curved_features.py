@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
 from rflaf.functions import _kernels
-from rflaf.functions._kernels.shapes import BLOCK_VECTORS, lanes
+from rflaf.functions._kernels.shapes import BLOCK_VECTORS, lanes, packed
 from rflaf.functions.bases import Pieces
 from rflaf.functions.curves import ColumnCurves, one_over_gaps
 from rflaf.functions.densities import Directions
@@ -66,7 +68,7 @@ class CurvedMap(RowFeatures):
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CurvedPredictor:
     """A whole model with column curves, packed for its fused kernel; ``v`` (n_outputs, S); rows as of `Predictor`."""
 
@@ -76,11 +78,19 @@ class CurvedPredictor:
 
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
+        _kernels.curves.predict_curved(X, self._packed, out, start, stop)
+
+    def call(self) -> Callable[..., None]:
+        """Return `predict` with as few steps as there can be; it keeps this object."""
+        loop, model = _kernels.curves.predict_curved, self._packed
+        return lambda X, out, start, stop, _keep=self: loop(X, model, out, start, stop)
+
+    @cached_property
+    def _packed(self) -> Array:
+        """The arrays as one argument; this object keeps them."""
         m = self.map
-        _kernels.curves.predict_curved(
-            X, m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table, self.v, self.intercept,
-            out, start, stop,
-        )  # fmt: skip
+        of_map = (m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table)
+        return np.asarray(packed(*of_map, self.v, self.intercept))
 
 
 def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pieces, a: Array, dtype: Any) -> CurvedMap:

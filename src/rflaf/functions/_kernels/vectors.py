@@ -19,6 +19,7 @@ from typing import Any
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.extending import intrinsic
 
 from .cache import LoopCache
 
@@ -67,6 +68,17 @@ LANES = {
     types.float32: Lanes(ir.FloatType(), I32, 8, 1.5 * 2**23, "f32"),
     types.float64: Lanes(ir.DoubleType(), I64, 4, 1.5 * 2**52, "f64"),
 }
+
+
+@intrinsic
+def pointer(typing: Any, place: Any, like: Any) -> Any:
+    """Return the address ``place`` as a pointer to elements like those of an array, for ``carray``."""
+    kind = types.CPointer(like.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(kind))
+
+    return kind(types.int64, like), generate
 
 
 def address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
