@@ -155,4 +155,4 @@ def pack_curved(curved_map: CurvedMap, v: Array, intercept: Array) -> CurvedPred
     padding = curved_map.bias.size - curved_map.width
     dtype = curved_map.dtype
     wide = np.ascontiguousarray(np.pad(v.T, ((0, 0), (0, padding))), dtype)
-    return CurvedPredictor(curved_map, wide, np.asarray(intercept, dtype))
+    return CurvedPredictor(curved_map, wide, np.ascontiguousarray(intercept, dtype))

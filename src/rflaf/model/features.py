@@ -265,6 +265,6 @@ def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
         W,
         bias,
         np.ascontiguousarray(table),
-        np.pad(v, ((0, padding), (0, 0))).astype(dtype),
-        np.asarray(intercept, dtype),
+        np.ascontiguousarray(np.pad(v, ((0, padding), (0, 0))), dtype),
+        np.ascontiguousarray(intercept, dtype),
     )
