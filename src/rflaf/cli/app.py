@@ -25,6 +25,7 @@ _MODULES = {
     "inspect": "model_commands",
     "export": "model_commands",
     "report": "model_commands",
+    "serve": "serve_command",
     "plan": "table_commands",
     "bench": "table_commands",
     "warm-up": "warm_up_command",
