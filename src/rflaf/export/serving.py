@@ -1,10 +1,10 @@
 """A small HTTP service of one saved model, with the standard library alone.
 
 ``POST /predict`` takes JSON, ``{"rows": [...]}``: every row an object of named columns, or a list of numbers in the
-order of the fit. All rows of a request are one batch. The answer has ``predictions`` and, of a classifier under the log loss,
-``probabilities`` and ``classes``. ``GET /health`` says what is served. A mistake is answered with a status from 400 on
-and ``{"error": {"code": ..., "message": ...}}``. Bodies, rows and seconds have limits. The model has no state, so that
-threads share it.
+order of the fit. All rows of a request are one batch. The answer has ``predictions`` and, of a classifier under the log
+loss, ``probabilities`` and ``classes``. ``GET /health`` says what is served. A mistake is answered with a status from
+400 on and ``{"error": {"code": ..., "message": ...}}``. Bodies, rows and seconds have limits. The model has no state,
+so that threads share it.
 """
 
 from __future__ import annotations
