@@ -42,6 +42,10 @@ RUNS = {  # script: a small run, and what its table shows
     "bench_import": ("--rounds 1", r"import: rflaf / sklearn.linear_model .* ratio"),
     "bench_leverage": ("--rows 200 --rounds 1 --pool 20", r"leverage scores, pool 20, float32: .*\npeak memory"),
     "bench_predict": ("--rows 60 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
+    "bench_serve": (
+        "--rows 200 --rounds 1 --widths 3 --cold 1",
+        r"LightGBM, 100 trees +\d+ ns a row(.*\n)+cold start, rflaf ",
+    ),
     "bench_single_row": (
         "--rows 60 --rounds 3 --width 3",
         r"LightGBM, 100 trees, Booster.predict +[\d.]+ microseconds",

@@ -14,21 +14,50 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import theory
-from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
-from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from .estimators.choices import GreedySelection, LeverageSampling, SharedActivation
-from .estimators.width_plan import WidthPlan, plan
-from .export.model_file import load, save
-from .export.programs import to_c, to_onnx
-from .functions.bases import BSplineBasis, RBFBasis
-from .functions.smooth_bases import FixedActivation, PolynomialBasis
-from .model.random_feature_model import Activation, RandomFeatureModel
+if TYPE_CHECKING:
+    from . import theory
+    from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
+    from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
+    from .estimators.choices import GreedySelection, LeverageSampling, SharedActivation
+    from .estimators.width_plan import WidthPlan, plan
+    from .export.model_file import load, load_predictor, save
+    from .export.predictor import Predictor
+    from .export.programs import to_c, to_onnx, to_source
+    from .functions.bases import BSplineBasis, RBFBasis
+    from .functions.smooth_bases import FixedActivation, PolynomialBasis
+    from .model.random_feature_model import Activation, RandomFeatureModel
 
 __version__ = "0.1.0"
 
+# Where every public name lives; it is imported on first use, so that the package itself costs nothing to import.
+_PLACES = {
+    "Activation": "model.random_feature_model",
+    "BSplineBasis": "functions.bases",
+    "FixedActivation": "functions.smooth_bases",
+    "GreedySelection": "estimators.choices",
+    "InvalidParameterError": "errors",
+    "LeverageSampling": "estimators.choices",
+    "MemoryBudgetError": "errors",
+    "PolynomialBasis": "functions.smooth_bases",
+    "Predictor": "export.predictor",
+    "RBFBasis": "functions.bases",
+    "RFLAFClassifier": "estimators.classifier",
+    "RFLAFRegressor": "estimators.regressor",
+    "RandomActivationFeatures": "estimators.transformer",
+    "RandomFeatureModel": "model.random_feature_model",
+    "SharedActivation": "estimators.choices",
+    "UnreadableModelFile": "errors",
+    "WidthPlan": "estimators.width_plan",
+    "load": "export.model_file",
+    "load_predictor": "export.model_file",
+    "plan": "estimators.width_plan",
+    "save": "export.model_file",
+    "to_c": "export.programs",
+    "to_onnx": "export.programs",
+    "to_source": "export.programs",
+}
 __all__ = [
     "Activation",
     "BSplineBasis",
@@ -38,6 +67,7 @@ __all__ = [
     "LeverageSampling",
     "MemoryBudgetError",
     "PolynomialBasis",
+    "Predictor",
     "RBFBasis",
     "RFLAFClassifier",
     "RFLAFRegressor",
@@ -49,6 +79,7 @@ __all__ = [
     "__version__",
     "datasets",
     "load",
+    "load_predictor",
     "plan",
     "plots",
     "report",
@@ -56,10 +87,12 @@ __all__ = [
     "theory",
     "to_c",
     "to_onnx",
+    "to_source",
 ]
 
-# Public modules that live in a room and are imported on first use: the package itself stays quick to import.
+# Public modules, likewise imported on first use.
 _PUBLIC = {"datasets": "rflaf.study.datasets", "plots": "rflaf.inspection.plots", "report": "rflaf.inspection.report"}
+_ROOMS = ("errors", "estimators", "export", "functions", "model", "rows", "theory", "training")
 # Former places of documented modules; importing from them warns for one release.
 _MOVED = {
     "bases": "rflaf.functions.bases",
@@ -71,9 +104,20 @@ _MOVED = {
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        found = globals()[name] = getattr(import_module(f"rflaf.{_PLACES[name]}"), name)
+        return found
     if name in _PUBLIC:
         return import_module(_PUBLIC[name])
+    if name in _ROOMS:  # with all that is public in it, as in rflaf.functions.losses
+        for place in sorted(set(_PLACES.values())):
+            import_module(f"rflaf.{place}")
+        return import_module(f"rflaf.{name}")
     raise AttributeError(f"module 'rflaf' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class _OtherNames(MetaPathFinder, Loader):

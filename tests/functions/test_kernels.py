@@ -29,7 +29,7 @@ from reference_features import (
 import rflaf
 from rflaf.functions._kernels import curves as _curve_kernels
 from rflaf.functions._kernels import features as _kernels
-from rflaf.functions._kernels import vectors as _vectors
+from rflaf.functions._kernels import shapes as _shapes
 from rflaf.functions.bases import BSplineBasis, Pieces, RBFBasis
 from rflaf.functions.densities import Directions
 from rflaf.model.features import FeatureMap, compile_map, pack
@@ -589,7 +589,7 @@ def test_importing_the_package_compiles_nothing():
 
 @pytest.mark.parametrize(("dtype", "expected"), [(np.float32, 8), (np.float64, 4), ("float32", 8)])
 def test_a_vector_has_32_bytes(dtype, expected):
-    assert _vectors.lanes(np.dtype(dtype)) == expected
+    assert _shapes.lanes(np.dtype(dtype)) == expected
 
 
 # Feature maps

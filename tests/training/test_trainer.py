@@ -18,7 +18,7 @@ from reference_features import activate_reference
 
 from rflaf import RFLAFRegressor
 from rflaf.functions._kernels import refined as kernels
-from rflaf.functions._kernels import vectors as _vectors
+from rflaf.functions._kernels import shapes as _shapes
 from rflaf.functions._kernels.losses import HUBER, Objective
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import no_knots
@@ -966,4 +966,4 @@ def test_encodings_without_any_column_hold_no_cells():
 
 
 def test_a_vector_of_the_loops_is_a_vector_of_the_package():
-    assert _vectors.lanes(np.float32) == kernels.LANE
+    assert _shapes.lanes(np.float32) == kernels.LANE

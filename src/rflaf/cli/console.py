@@ -13,20 +13,21 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
 from rflaf.estimators.metrics import metrics_of
-from rflaf.estimators.rows_in import logged
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 results = Console()
 errors = Console(stderr=True)
@@ -64,6 +65,8 @@ def working(what: str) -> Iterator[None]:
     if not errors.is_terminal:
         yield
         return
+    from rflaf.estimators.rows_in import logged  # slow to import, and only needed here
+
     with errors.status(what) as status, logged(_LastLine(what, status)):
         yield
 

@@ -1,4 +1,4 @@
-"""The commands about fitted models: predict, evaluate, inspect, export and report.
+"""The commands about fitted models: evaluate, inspect, export and report.
 
 Each is a thin layer over Python: `rflaf.load`, `rflaf.export.programs` and `rflaf.inspection.report`. Tables are read
 chunk by chunk. Files are written whole or not at all. Needs the extra ``cli``.
@@ -6,27 +6,22 @@ chunk by chunk. Files are written whole or not at all. Needs the extra ``cli``.
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from rflaf.errors import InvalidParameterError
 from rflaf.export.model_file import describe_file, load
-from rflaf.export.programs import to_c, to_onnx
+from rflaf.export.programs import to_onnx, to_source
 from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
-from rflaf.rows.files.outputs import replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
 from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
-from .fit_command import fit
 
 
 class Language(StrEnum):
@@ -34,37 +29,11 @@ class Language(StrEnum):
 
     ONNX = "onnx"
     C = "c"
-
-
-def predict(
-    model: Model,
-    data: Data,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .parquet or .npz.", show_default="print")
-    ] = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
-    std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
-    header: Header = None,
-    as_json: Json = False,
-) -> None:
-    """Predict the target for the rows of a table, in their order.
-
-    Columns are found by name, in any order and among others; a file without names has them by number.
-
-    Example:  rflaf predict houses.rflaf new.csv --out prices.csv
-    """
-    if out is not None:
-        check_other(out, data, model)
-    estimator, rows = _load_model(model), read_rows(read_from(data, header))
-    chunks = (_predictions(estimator, chunk, probabilities, std) for _, chunk in rows if chunk.num_rows)
-    if out is None:
-        _print_rows(chunks, as_json)
-        return
-    with working("predicting"), replacing(out) as temporary:
-        n_rows = write_chunks(chunks, temporary, like=out)
-        if not n_rows:
-            raise InvalidParameterError("the table must have rows", str(data), "Name another file.")
-    show({"rows": n_rows, "out": str(out)}, [f"{n_rows} predictions: {out}"], as_json)
+    JS = "js"
+    JAVA = "java"
+    GO = "go"
+    RUST = "rust"
+    SQL = "sql"
 
 
 def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = False) -> None:
@@ -94,12 +63,14 @@ def export(
     model: Model,
     to: Annotated[Language, typer.Option(help="The language.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Where to write it.", show_default=False)],
-    name: Annotated[str, typer.Option(help="Prefix of every name in C.")] = "rflaf",
+    name: Annotated[
+        str, typer.Option(help="Prefix of every name in C; class, package, module or table elsewhere.")
+    ] = "rflaf",
     as_json: Json = False,
 ) -> None:
-    """Write the model of a file as ONNX, or as a C99 header without dependencies.
+    """Write the model of a file as ONNX, or as C99, JavaScript, Java, Go, Rust or SQL without dependencies.
 
-    ONNX takes the columns of the table, one input each; C takes a row of encoded columns, which its comment lists.
+    ONNX takes the columns of the table, one input each; all others take encoded columns, which a comment lists.
 
     Example:  rflaf export houses.rflaf --to c --out houses.h
     """
@@ -108,7 +79,7 @@ def export(
     if to is Language.ONNX:
         to_onnx(fitted, out)
     else:
-        to_c(fitted, out, name=name)
+        to_source(fitted, out, language=to.value, name=name)
     show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size} bytes"], as_json)
 
 
@@ -134,9 +105,6 @@ def report(
     show({"out": str(out)}, [f"report: {out}"], as_json)
 
 
-COMMANDS = (fit, predict, evaluate, inspect, export, report)
-
-
 def _load_model(path: Path, measured: bool = False) -> Any:
     """Return the estimator of a file, which must know the columns of its table, and its target to be measured."""
     model = load(path)
@@ -148,33 +116,6 @@ def _load_model(path: Path, measured: bool = False) -> Any:
         remedy = "Fit it anew with the target's name."
         raise InvalidParameterError("the model must know its target", "no name of a single column", remedy)
     return model
-
-
-def _predictions(estimator: Any, table: Any, probabilities: bool, std: bool) -> Any:
-    """Return the predictions of a chunk as a table: the target, and what else was asked for."""
-    pa, target = require_arrow(), estimator.target_encoding_
-    task = "classification" if hasattr(estimator, "classes_") else "regression"
-    columns = {"prediction" if target is None else target.name: estimator.predict(table)}
-    if probabilities:
-        if not hasattr(estimator, "predict_proba"):
-            raise InvalidParameterError("--probabilities needs a classifier", task, "Leave it out.")
-        by_class = estimator.predict_proba(table)
-        columns |= {f"p({label})": by_class[:, at] for at, label in enumerate(estimator.classes_)}
-    if std:
-        if task != "regression":
-            raise InvalidParameterError("--std needs a regression", task, "Leave it out.")
-        columns["std"] = estimator.predict(table, return_std=True)[1]
-    return pa.table({name: pa.array(np.asarray(values).tolist()) for name, values in columns.items()})
-
-
-def _print_rows(chunks: Iterator[Any], as_json: bool) -> None:
-    """Print predictions: CSV with a first line of names, or one JSON object per line."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    for at, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
-        if as_json:
-            sys.stdout.write(json.dumps(row) + "\n")
-        else:
-            writer.writerows([row.values()] if at else [row, row.values()])
 
 
 def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:

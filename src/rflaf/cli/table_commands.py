@@ -86,9 +86,6 @@ def bench(
     show(values, [f"{task} of {target!r}, {len(X):,} rows", table], as_json)
 
 
-COMMANDS = (plan, bench)
-
-
 @dataclass(frozen=True)
 class Benched:
     """A model on rows held out: the name of its error and the error, seconds to fit, microseconds a row in a batch."""

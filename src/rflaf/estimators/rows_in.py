@@ -6,6 +6,7 @@ Rows to learn from become a `BlockSource`; rows to predict become arrays, all at
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
@@ -152,10 +153,9 @@ class ReadsRows(BaseEstimator):
             and X.dtype in _FLOATS
             and X.shape == (len(X) or 1, getattr(self, "n_features_in_", -1))
             and (self.table_encoding_ is not None or not hasattr(self, "feature_names_in_"))
+            and math.isfinite(np.vdot(X, X))  # rows that are finite though this is not are looked at again below
         ):
-            with np.errstate(over="ignore", invalid="ignore"):
-                if np.isfinite(np.sum(X)):
-                    return X
+            return X
         check_is_fitted(self)
         if self.table_encoding_ is not None and is_frame(X):
             names = [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]

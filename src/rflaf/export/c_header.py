@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.functions._kernels.curves import FARTHEST
+from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .formula import Formula, Head, Link

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from rflaf.errors import Array, MissingExtraError
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
-from rflaf.functions._kernels.curves import FARTHEST
+from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 from rflaf.model.random_feature_model import RandomFeatureModel
 

@@ -24,8 +24,8 @@ from numbers import Integral
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
+import scipy  # its parts are imported on first use
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaln, gammaln, ndtri
 
 from rflaf.errors import Array, InvalidParameterError
 
@@ -99,7 +99,8 @@ class StudentT:
     def log_density(self, W: ArrayLike) -> Array:
         squared_norms, d = _squared_norms(W)
         # The Beta function replaces the quotient of Gamma functions, which is inaccurate for large df.
-        log_constant = float(gammaln(d / 2) - betaln(self.df / 2, d / 2)) - d / 2 * math.log(self.df * math.pi)
+        shape = float(scipy.special.gammaln(d / 2) - scipy.special.betaln(self.df / 2, d / 2))
+        log_constant = shape - d / 2 * math.log(self.df * math.pi)
         return log_constant - (self.df + d) / 2 * np.log1p(squared_norms / self.df)
 
 
@@ -152,7 +153,7 @@ class SobolGaussian(Gaussian):
                 n_features,
                 "Use another density, such as 'orthogonal' or 'gaussian'.",
             )
-        return np.asarray(ndtri(_sobol_points(n_features, n_components, rng).T), dtype=np.float64)
+        return np.asarray(scipy.special.ndtri(_sobol_points(n_features, n_components, rng).T), dtype=np.float64)
 
 
 _DENSITIES: dict[str, type[Density]] = {

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy  # its parts are imported on first use
 from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
-from scipy.special import erf, expit, ndtr
 
 from rflaf.errors import Array, InvalidParameterError
 
@@ -91,6 +91,14 @@ def _normal_density(z: Array) -> Array:
     return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
 
 
+def _normal_share(z: Array) -> Array:
+    return np.asarray(scipy.special.ndtr(z))
+
+
+def _expit(z: Array) -> Array:
+    return np.asarray(scipy.special.expit(z))
+
+
 _Function = Callable[[Array], Array]
 # Name -> (function, slope, whether it is constant far from zero).
 _FIXED: dict[str, tuple[_Function, _Function, bool]] = {
@@ -98,11 +106,11 @@ _FIXED: dict[str, tuple[_Function, _Function, bool]] = {
     "cos": (np.cos, lambda z: -np.sin(z), False),
     "sin": (np.sin, np.cos, False),
     "tanh": (np.tanh, lambda z: 1 - np.tanh(z) ** 2, True),
-    "sigmoid": (expit, lambda z: expit(z) * expit(-z), True),
-    "erf": (erf, lambda z: 2 / np.sqrt(np.pi) * np.exp(-(z**2)), True),
-    "gelu": (lambda z: z * ndtr(z), lambda z: ndtr(z) + z * _normal_density(z), False),
-    "silu": (lambda z: z * expit(z), lambda z: expit(z) * (1 + z * expit(-z)), False),
-    "softplus": (lambda z: np.logaddexp(0, z), expit, False),
+    "sigmoid": (_expit, lambda z: _expit(z) * _expit(-z), True),
+    "erf": (lambda z: scipy.special.erf(z), lambda z: 2 / np.sqrt(np.pi) * np.exp(-(z**2)), True),
+    "gelu": (lambda z: z * _normal_share(z), lambda z: _normal_share(z) + z * _normal_density(z), False),
+    "silu": (lambda z: z * _expit(z), lambda z: _expit(z) * (1 + z * _expit(-z)), False),
+    "softplus": (lambda z: np.logaddexp(0, z), _expit, False),
     "identity": (lambda z: z, np.ones_like, False),
 }
 FIXED_ACTIVATIONS = tuple(_FIXED)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
-from rflaf.functions._kernels import curves as _curve_kernels
-from rflaf.functions._kernels import features as _kernels
-from rflaf.functions._kernels.vectors import lanes
+from rflaf.functions import _kernels
+from rflaf.functions._kernels.shapes import BLOCK_VECTORS, lanes, packed
 from rflaf.functions.bases import Pieces
 from rflaf.functions.curves import ColumnCurves, one_over_gaps
 from rflaf.functions.densities import Directions
@@ -57,17 +58,17 @@ class CurvedMap(RowFeatures):
 
     def features(self, X: Any, out: Array) -> Array:
         """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
-        rows = from_centre(X.toarray() if sp.issparse(X) else X, self.centre)
+        rows = from_centre(X.toarray() if scipy.sparse.issparse(X) else X, self.centre)
         u = np.empty((rows.shape[0], self.bias.size), self.dtype)
-        _curve_kernels.curved_inputs(
+        _kernels.curves.curved_inputs(
             rows, self.linear, self.W, self.columns, self.nodes, self.gaps, self.first, self.H, self.bias, u
         )
         out[...] = u.T[: self.width]
-        _kernels.activate(out, self.table[: self.width], out)
+        _kernels.features.activate(out, self.table[: self.width], out)
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CurvedPredictor:
     """A whole model with column curves, packed for its fused kernel; ``v`` (n_outputs, S); rows as of `Predictor`."""
 
@@ -77,11 +78,19 @@ class CurvedPredictor:
 
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
+        _kernels.curves.predict_curved(X, self._packed, out, start, stop)
+
+    def call(self) -> Callable[..., None]:
+        """Return `predict` with as few steps as there can be; it keeps this object."""
+        loop, model = _kernels.curves.predict_curved, self._packed
+        return lambda X, out, start, stop, _keep=self: loop(X, model, out, start, stop)
+
+    @cached_property
+    def _packed(self) -> Array:
+        """The arrays as one argument; this object keeps them."""
         m = self.map
-        _curve_kernels.predict_curved(
-            X, m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table, self.v, self.intercept,
-            out, start, stop,
-        )  # fmt: skip
+        of_map = (m.linear, m.W, m.columns, m.nodes, m.gaps, m.first, m.H, m.bias, m.table)
+        return np.asarray(packed(*of_map, self.v, self.intercept))
 
 
 def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pieces, a: Array, dtype: Any) -> CurvedMap:
@@ -107,7 +116,7 @@ def compile_curved_map(directions: Directions, curves: ColumnCurves, pieces: Pie
     if straight is not None:
         moved[linear] = straight
         offset += straight @ W[linear]
-    block = _curve_kernels.BLOCK_VECTORS * lanes(dtype)
+    block = BLOCK_VECTORS * lanes(dtype)
     padding = -offset.size % block
 
     def wide_as(rows: Array) -> Array:
@@ -146,4 +155,4 @@ def pack_curved(curved_map: CurvedMap, v: Array, intercept: Array) -> CurvedPred
     padding = curved_map.bias.size - curved_map.width
     dtype = curved_map.dtype
     wide = np.ascontiguousarray(np.pad(v.T, ((0, 0), (0, padding))), dtype)
-    return CurvedPredictor(curved_map, wide, np.asarray(intercept, dtype))
+    return CurvedPredictor(curved_map, wide, np.ascontiguousarray(intercept, dtype))

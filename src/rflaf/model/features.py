@@ -10,23 +10,25 @@ map compiled for such columns subtracts a ``centre`` from the rows first, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
-from rflaf.functions._kernels import curves as _curve_kernels
-from rflaf.functions._kernels import features as _kernels
-from rflaf.functions._kernels.vectors import lanes
+from rflaf.functions import _kernels
+from rflaf.functions._kernels.shapes import TILE_COMPONENTS, TILE_VECTORS, lanes, packed
 from rflaf.functions.bases import Pieces
 from rflaf.functions.densities import Directions
-from rflaf.rows.blocks import Block, BlockSource, Scratch
-from rflaf.rows.executors import Executor
 
 from .normal_equations import NormalEquations
+
+if TYPE_CHECKING:
+    from rflaf.rows.blocks import Block, BlockSource, Scratch
+    from rflaf.rows.executors import Executor
 
 FAR = 16  # times the length of a table, or of a column's nodes, from zero: where single precision needs a centre
 _EVERY = 8  # tiles, one is looked at for zeros
@@ -98,14 +100,14 @@ class FeatureMap(RowFeatures):
 
     def cells(self, X: Any, out: Array) -> Array:
         """Cell coordinates of the projections of rows ``X`` into ``out`` (n_components, n_rows)."""
-        if sp.issparse(X):
+        if scipy.sparse.issparse(X):
             out[...] = (X @ self.W).T
             if self.centre is not None:
                 out -= (self.centre @ self.W)[:, None]
         else:
             rows = from_centre(X, self.centre)
             if _mostly_zero(rows):
-                _kernels.project(rows, *_in_tiles(self), out)
+                _kernels.features.project(rows, *_in_tiles(self), out)
                 return out
             np.matmul(self.W.T, rows.T, out=out)
         out += self.offset[:, None]
@@ -114,7 +116,7 @@ class FeatureMap(RowFeatures):
     def features(self, X: Any, out: Array) -> Array:
         """Features of rows ``X`` into ``out`` (n_components, n_rows)."""
         self.cells(X, out)
-        _kernels.activate(out, self.table, out)
+        _kernels.features.activate(out, self.table, out)
         return out
 
 
@@ -125,14 +127,14 @@ def from_centre(X: Array, centre: Array | None) -> Array:
 
 def _mostly_zero(X: Array) -> bool:
     """Estimate from some rows whether neighbouring rows have most of their zeros in common."""
-    tile = _kernels.TILE_VECTORS * lanes(X.dtype)
+    tile = TILE_VECTORS * lanes(X.dtype)
     some = X[: len(X) // tile * tile].reshape(-1, tile, X.shape[1])[::_EVERY]
     return 2 * int(np.count_nonzero(some.any(axis=1))) < some.shape[0] * some.shape[2]
 
 
 def _in_tiles(feature_map: FeatureMap) -> tuple[Array, Array]:
     """Directions and offsets in the tiles of the kernels, the width padded with zeros: (S / B, n_features, B), (S,)."""
-    tile = _kernels.TILE_COMPONENTS
+    tile = TILE_COMPONENTS
     n_features, n_components = feature_map.W.shape
     padding = -n_components % tile
     W = np.pad(feature_map.W, ((0, 0), (0, padding)))
@@ -162,7 +164,7 @@ def sum_robust_equations(
         off = np.max(np.abs(block.y - z.T @ v), axis=1)
         weight = np.minimum(1, delta / np.maximum(off, np.finfo(float).tiny))
         weight = (weight if block.weight is None else weight * block.weight).astype(feature_map.dtype)
-        weighted = Block(block.X, block.y, weight)
+        weighted = replace(block, weight=weight)
         return NormalEquations.from_design(feature_map.design(weighted, scratch), block.y.shape[1], weight)
 
     return executor.reduce(source, sum_block, "sum the normal equations, outliers weighted down")
@@ -225,12 +227,22 @@ class Predictor:
 
     def predict(self, X: Array, out: Array, start: int, stop: int) -> None:
         """Rows start to stop of the prediction (n_rows, n_outputs), without any (n_rows, n_components) array."""
-        _kernels.predict(X, self.w, self.bias, self.table, self.v, self.intercept, out, start, stop)
+        _kernels.features.predict(X, self._packed, out, start, stop)
 
     def predict_sparse(self, X: Any, out: Array, start: int, stop: int) -> None:
         """The same for CSR rows, to rounding."""
         packed = *self._for_sparse, self.intercept
-        _curve_kernels.predict_sparse(X.data, X.indices, X.indptr, *packed, out, start, stop)
+        _kernels.curves.predict_sparse(X.data, X.indices, X.indptr, *packed, out, start, stop)
+
+    def call(self) -> Callable[..., None]:
+        """Return `predict` with as few steps as there can be; it keeps this object."""
+        loop, model = _kernels.features.predict, self._packed
+        return lambda X, out, start, stop, _keep=self: loop(X, model, out, start, stop)
+
+    @cached_property
+    def _packed(self) -> Array:
+        """The arrays as one argument; this object keeps them."""
+        return np.asarray(packed(self.w, self.bias, self.table, self.v, self.intercept))
 
     @cached_property
     def _for_sparse(self) -> tuple[Array, ...]:
@@ -253,6 +265,6 @@ def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:
         W,
         bias,
         np.ascontiguousarray(table),
-        np.pad(v, ((0, padding), (0, 0))).astype(dtype),
-        np.asarray(intercept, dtype),
+        np.ascontiguousarray(np.pad(v, ((0, padding), (0, 0))), dtype),
+        np.ascontiguousarray(intercept, dtype),
     )

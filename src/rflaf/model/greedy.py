@@ -20,14 +20,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.rows.executors import Executor
 
 from .normal_equations import NormalEquations
+
+if TYPE_CHECKING:
+    from rflaf.rows.executors import Executor
 
 _LEAST_LENGTH = 1e-9  # of a component's own: what is shorter off the span is a repetition of those kept
 PART = 256  # components of a pool whose features are made and multiplied at once

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.linalg import blas
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
 
@@ -122,7 +122,9 @@ class NormalEquations:
         mean = average[m].copy() if intercept else np.zeros(average.shape[0])
         z_mean, y_mean = mean[:m], mean[m + 1 :]
         if intercept:
-            average = blas.dger(-1.0, mean, mean, a=average.T, overwrite_a=1).T  # in place, if the order of rows allows
+            average = scipy.linalg.blas.dger(
+                -1.0, mean, mean, a=average.T, overwrite_a=1
+            ).T  # in place, if the order of rows allows
         y_square = np.maximum(np.diagonal(average)[m + 1 :], 0)
         return RidgeSystem(
             average[:m, :m],

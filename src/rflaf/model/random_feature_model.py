@@ -10,18 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 from numpy.typing import ArrayLike
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Directions
-from rflaf.rows.executors import resolve_n_jobs
 
+from . import in_numpy
 from .curved_features import CurvedMap, CurvedPredictor, compile_features, pack_curved
 from .features import FeatureMap, Predictor, pack
 from .last_layer import LastLayer
@@ -113,9 +114,14 @@ class RandomFeatureModel:
     curves: ColumnCurves | None = None
     last_layer: LastLayer | None = None
     _compiled: dict[np.dtype[Any], tuple[_Map, _Predictor]] = field(default_factory=dict, init=False, repr=False)
+    # Of maps without a centre: what predicts, and the number of outputs.
+    _ready: dict[np.dtype[Any], tuple[Callable[..., None], int]] = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_compiled": {}}
+        return {name: value for name, value in self.__dict__.items() if name != "_in_numpy"} | {
+            "_compiled": {},
+            "_ready": {},
+        }
 
     @property
     def n_features(self) -> int:
@@ -132,12 +138,20 @@ class RandomFeatureModel:
     def decision(self, X: Any, n_jobs: int | None = 1) -> Array:
         """Return f at rows ``X`` (n_rows, n_features), float32 or float64, dense or CSR: (n_rows, n_outputs).
 
-        ``X`` is not checked: the caller passes finite numbers of the right width.
+        ``X`` is not checked: the caller passes finite numbers of the right width. The first few rows of a process that
+        has not loaded the compiled loops are computed without them, see `rflaf.model.in_numpy`.
         """
         dtype, n_rows = X.dtype, X.shape[0]
+        ready = self._ready.get(dtype) if type(X) is np.ndarray else None
+        if ready is not None and n_rows * self.v.shape[0] < 2 * _THREAD_WORK:  # the common way, with the fewest steps
+            out = np.empty((n_rows, ready[1]), dtype)
+            ready[0](X, out, 0, n_rows)
+            return out
+        if dtype not in self._compiled and isinstance(X, np.ndarray) and in_numpy.suffices(n_rows, self.n_components):
+            return in_numpy.decision(*self._in_numpy, self.intercept, X)
         feature_map, predictor = self._compile(dtype)
         predict = predictor.predict
-        if not isinstance(X, np.ndarray) and sp.issparse(X):  # the first test is the faster one
+        if not isinstance(X, np.ndarray) and scipy.sparse.issparse(X):  # the first test is the faster one
             if feature_map.centre is not None or isinstance(predictor, CurvedPredictor):
                 return self._decision_by_blocks(X, n_jobs)
             predict = predictor.predict_sparse
@@ -148,6 +162,8 @@ class RandomFeatureModel:
         if n_threads < 2:
             predict(X, out, 0, n_rows)
         else:
+            from rflaf.rows.executors import resolve_n_jobs  # loads every BLAS, and is only needed here
+
             _predict_in_threads(predict, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
         return out
 
@@ -262,16 +278,25 @@ class RandomFeatureModel:
     def _compile(self, dtype: np.dtype[Any]) -> tuple[_Map, _Predictor]:
         compiled = self._compiled.get(dtype)
         if compiled is None:
-            pieces, a = self.activation.compile()
-            weights = self.directions.importance[:, None] * self.v
-            feature_map = compile_features(self.directions, self.curves, pieces, a, dtype)
+            feature_map, weights = self._map(dtype), self.directions.importance[:, None] * self.v
             packed: _Predictor
             if isinstance(feature_map, CurvedMap):
                 packed = pack_curved(feature_map, weights, self.intercept)
             else:
                 packed = pack(feature_map, weights, self.intercept)
             compiled = self._compiled[dtype] = feature_map, packed
+            if feature_map.centre is None:
+                self._ready[dtype] = packed.call(), self.n_outputs
         return compiled
+
+    def _map(self, dtype: Any) -> _Map:
+        pieces, a = self.activation.compile()
+        return compile_features(self.directions, self.curves, pieces, a, dtype)
+
+    @cached_property
+    def _in_numpy(self) -> tuple[_Map, Array]:
+        """The map in double precision, and the output weights times the importance."""
+        return self._map(np.float64), self.directions.importance[:, None] * self.v
 
     def _decision_by_blocks(self, X: Any, n_jobs: int | None) -> Array:
         """Return f at sparse rows made dense block by block, for maps that are not zero at zero."""

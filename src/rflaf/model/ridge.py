@@ -14,10 +14,10 @@ from enum import Enum
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import lapack
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
-from rflaf.functions._kernels.cholesky import factor_in_place
+from rflaf.functions import _kernels
 
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
 _RIDGES_PER_DECADE = 2
@@ -76,7 +76,7 @@ class RidgeSystem:
         root = np.sqrt(np.where(diagonal > rounding, diagonal, 1.0))
         for jitter in (0.0, *(self.precision * size for size in _JITTERS)):
             A = self._equilibrated(root, diagonal, jitter)
-            L, failed = lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
+            L, failed = scipy.linalg.lapack.dpotrf(A.T, lower=1, clean=1, overwrite_a=1)
             if not failed and np.min(np.diagonal(L)) ** 2 > _PIVOT_FLOOR * self.precision:
                 return RidgeFactor(self, ridge, root, L, Remedy.JITTER if jitter else Remedy.NONE, jitter)
         A = self._equilibrated(root, diagonal, 0.0)
@@ -125,11 +125,13 @@ class SinglePrecision:
         G, c = self.system.G, self.system.c
         A = self.E.copy()
         np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
-        if not factor_in_place(A.T):
+        if not _kernels.cholesky.factor_in_place(A.T):
             return None
         v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)
         for _ in range(_REFINEMENTS):
-            step = lapack.spotrs(A.T, residual / self.root[:, None], lower=1)[0]  # in the order of Fortran, not copied
+            step = scipy.linalg.lapack.spotrs(A.T, residual / self.root[:, None], lower=1)[
+                0
+            ]  # in the order of Fortran, not copied
             v = v + step / self.root[:, None]
             residual = c - G @ v - ridge * v
             if np.linalg.norm(residual) <= _REFINED * size:
@@ -247,14 +249,14 @@ class RidgeFactor:
         scaled = right / self.root[:, None]
         if self.remedy is Remedy.EIGENVALUES:
             return self.L @ (self.L.T @ scaled) / self.root[:, None]
-        return lapack.dpotrs(self.L, scaled, lower=1)[0] / self.root[:, None]
+        return scipy.linalg.lapack.dpotrs(self.L, scaled, lower=1)[0] / self.root[:, None]
 
     @cached_property
     def inverse_root(self) -> Array:
         """B with (G + ridge I)^-1 = B' B, shape (n_components, n_components)."""
         if self.remedy is Remedy.EIGENVALUES:
             return self.L.T / self.root
-        inverse = lapack.dtrtri(self.L, lower=1)[0]
+        inverse = scipy.linalg.lapack.dtrtri(self.L, lower=1)[0]
         inverse /= self.root
         return np.asarray(inverse)
 
@@ -346,7 +348,7 @@ def _untried(errors: Array, stride: int) -> list[int]:
 
 def _few_eigenvectors(G: Array) -> tuple[Array, Array]:
     """Eigenvalues (rank,) and eigenvectors (n, rank) of a matrix of low rank: those of L'L, where G = L L' is thin."""
-    A, order, rank, _ = lapack.dpstrf(np.asfortranarray(G.T), lower=1, overwrite_a=1)
+    A, order, rank, _ = scipy.linalg.lapack.dpstrf(np.asfortranarray(G.T), lower=1, overwrite_a=1)
     L = np.empty((len(G), rank))
     L[order - 1] = np.tril(A[:, :rank])
     values, turned = np.linalg.eigh(L.T @ L)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
 
@@ -40,7 +40,7 @@ def stack(blocks: Iterable[Block]) -> Block:
     blocks = list(blocks)
     X, weights = [block.X for block in blocks], [block.weight for block in blocks if block.weight is not None]
     return Block(
-        sp.vstack(X, "csr") if sp.issparse(X[0]) else np.concatenate(X),
+        scipy.sparse.vstack(X, "csr") if scipy.sparse.issparse(X[0]) else np.concatenate(X),
         np.concatenate([block.y for block in blocks]),
         np.concatenate(weights) if weights else None,
         blocks[0].first,
@@ -319,14 +319,14 @@ class LabelTargets(SourceView):
 
 def array_source(X: Any, y: Array, weight: Array | None = None) -> ArraySource:
     """Return a source of validated arrays; sparse matrices become CSR, ``y`` becomes two-dimensional."""
-    X = _canonical(X) if sp.issparse(X) else X
+    X = _canonical(X) if scipy.sparse.issparse(X) else X
     y = np.asarray(y, dtype=np.float64).reshape(X.shape[0], -1)
     return ArraySource(X, y, None if weight is None else np.asarray(weight, dtype=X.dtype))
 
 
 def _canonical(X: Any) -> Any:
     """Return CSR that stores every entry once; the matrix passed is left unchanged."""
-    X = sp.csr_array(X)
+    X = scipy.sparse.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()

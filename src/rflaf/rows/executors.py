@@ -17,8 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any, Protocol, Self, TypeVar
 
-import numpy as np  # noqa: F401  loads one BLAS library, which the controller must see
-import scipy.linalg  # noqa: F401  loads another
 from threadpoolctl import ThreadpoolController
 
 from rflaf.errors import InvalidParameterError
@@ -248,4 +246,7 @@ def _set_blas_threads(counts: list[int]) -> None:
 
 @cache
 def _controller() -> ThreadpoolController:
+    import numpy as np  # noqa: F401  loads one BLAS library, which the controller must see
+    import scipy.linalg  # noqa: F401  loads another
+
     return ThreadpoolController()

@@ -22,16 +22,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rflaf.errors import InvalidParameterError, UnreadableModelFile
 from rflaf.rows.files.outputs import check_output, replacing
 
 from .envelope import FORMAT, pack, present, refuse_large, require_safetensors, unpack
 from .reading import build
-from .writing import header_of
 
-__all__ = ["FORMAT", "check_output", "describe_file", "load", "replacing", "require_safetensors", "save"]
+if TYPE_CHECKING:
+    from rflaf.export.predictor import Predictor
+
+__all__ = [
+    "FORMAT", "check_output", "describe_file", "load", "load_predictor", "replacing", "require_safetensors", "save",
+]  # fmt: skip
 
 
 def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None = None) -> None:
@@ -41,6 +45,8 @@ def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None =
     Not kept: what the candidates in ``trials_`` predicted, and a ``random_state`` that is a generator, which becomes
     None.
     """
+    from .writing import header_of
+
     path = Path(path)
     header, arrays = header_of(model, provenance)
     refuse_large(path, header)
@@ -56,6 +62,14 @@ def save(model: Any, path: str | Path, *, provenance: Mapping[str, Any] | None =
 def load(path: str | Path) -> Any:
     """Return the estimator in a file that `save` wrote, of any version; else raise `UnreadableModelFile`."""
     return build(*unpack(Path(path)))
+
+
+def load_predictor(path: str | Path) -> Predictor:
+    """Return what predicts of the regressor or classifier in a file, with the checks of `load`.
+
+    It needs NumPy only: neither scikit-learn nor the compiler is imported for a few rows.
+    """
+    return build(*unpack(Path(path)), light=True)
 
 
 def describe_file(path: str | Path) -> dict[str, Any]:

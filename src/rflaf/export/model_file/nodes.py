@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.choices import GreedySelection, LeverageSampling, SharedActivation
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
@@ -19,7 +18,7 @@ from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 
 from .envelope import MOST_TOKENS
 
-ESTIMATORS = {kind.__name__: kind for kind in (RFLAFRegressor, RFLAFClassifier, RandomActivationFeatures)}
+ESTIMATORS = {name: name for name in ("RFLAFRegressor", "RFLAFClassifier", "RandomActivationFeatures")}
 LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
 DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
 BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis, PolynomialBasis, FixedActivation)}

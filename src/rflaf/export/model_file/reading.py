@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rflaf.errors import Array, StopReason, UnreadableModelFile
-from rflaf.estimators import RFLAFClassifier
-from rflaf.estimators.parameters import check_values
-from rflaf.estimators.retired import RETIRED, translate
+from rflaf.export.predictor import Predictor
 from rflaf.functions.bases import RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
 from rflaf.functions.densities import Directions
@@ -25,27 +23,27 @@ from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy
 from rflaf.rows.tables import TableEncoding, TargetEncoding
-from rflaf.training.final_fit import FitResult
-from rflaf.training.online import Seen, Terms
-from rflaf.training.solvers.convex_loss import PastRows
-from rflaf.training.solvers.leverage import Leverage
-from rflaf.training.solvers.refined.recipes import Recipe
-from rflaf.training.solvers.refined.search import Trial
 
 from .envelope import Arrays, present
 from .nodes import BASES, CHOICES, ESTIMATORS, LOSSES, PARTS, Node
+
+if TYPE_CHECKING:  # these import scikit-learn and the compiler, which a `Predictor` does without
+    from rflaf.training.final_fit import FitResult
+    from rflaf.training.online import Seen, Terms
+    from rflaf.training.solvers.leverage import Leverage
+    from rflaf.training.solvers.refined.search import Trial
 
 _LARGEST_WORK, _WORK_A_BYTE = 2**26, 32  # bytes a model may take once it is compiled: these, and so many times its file
 _MOST_BASIS = 1024
 _FARTHEST_END = 1e100  # of the interval of a basis, and the width of its functions
 
 
-def build(header: dict[str, Any], arrays: Arrays, size: int) -> Any:
-    """Return the estimator of values that are all checked before they are used."""
+def build(header: dict[str, Any], arrays: Arrays, size: int, light: bool = False) -> Any:
+    """Return the estimator, or the `Predictor`, of values that are all checked before they are used."""
     try:
         header = present(header, arrays.path)
         _check_shapes(Node(header, arrays.shapes, "header"), size)
-        return _read_model(Node(header, arrays.read(), "header"), size)
+        return _read_model(Node(header, arrays.read(), "header"), size, light)
     except UnreadableModelFile:
         raise
     except (ValueError, TypeError, KeyError, IndexError, ArithmeticError, AttributeError, RecursionError) as error:
@@ -74,29 +72,67 @@ def _check_work(basis: Any, n_tables: int, resolution: int, size: int) -> None:
         raise ValueError(f"its activations would take {work:.3g} bytes")
 
 
-def _read_model(header: Node, size: int) -> Any:
-    estimator = _read_estimator(header)
-    activation = estimator.model_.activation
+def _read_model(header: Node, size: int, light: bool) -> Any:
+    built: Any = _read_predictor(header) if light else _read_estimator(header)
+    activation = (built.model if light else built.model_).activation
     if isinstance(activation.basis, RBFBasis):
         resolution = activation.basis.resolution(activation.coefficients)
         _check_work(activation.basis, activation.coefficients.shape[0], resolution, size)
-    return estimator
+    return built
 
 
-def _read_target(header: Node, estimator: Any) -> TargetEncoding | None:
+def _read_predictor(header: Node) -> Predictor:
+    """Return what predicts of an estimator; how it was fitted is not read."""
+    kind = header["class"].one_of({name: name for name in ("RFLAFRegressor", "RFLAFClassifier")})
+    n_features, fitted = header["n_features"].whole(1), header["fitted"]
+    model, classes = _read_features(fitted["model"], n_features, last_layer=False), None
+    loss = _read_part(fitted["loss"], LOSSES)
+    encoding = _read_columns(header, n_features)
+    if kind == "RFLAFClassifier":
+        classes = _read_labels(header["classes"], model.n_outputs)
+        _check_loss(fitted["loss"], loss, model.n_outputs)
+    single = _read_single(fitted["single_output"], model.n_outputs) and classes is None
+    names = _read_names(header["feature_names"], n_features) if encoding is None else encoding.feature_names
+    target = _read_target(header, kind)
+    return Predictor(model, loss, classes, encoding, target, None if names is None else tuple(names), single)
+
+
+def _check_loss(node: Node, loss: Any, n_outputs: int) -> None:
+    if isinstance(loss, Softmax | Logistic) and isinstance(loss, Softmax) != (n_outputs > 1):
+        raise node.refuse("that of the number of classes")
+
+
+def _read_single(node: Node, n_outputs: int) -> bool:
+    if node.flag() and n_outputs != 1:
+        raise node.refuse(f"false for {n_outputs} outputs")
+    return node.flag()
+
+
+def _read_names(node: Node, n_features: int) -> list[str] | None:
+    names = node.maybe(lambda node: [name.text() for name in node.items()])
+    if names is not None and len(names) != n_features:
+        raise node.refuse(f"{n_features} names")
+    return names
+
+
+def _read_target(header: Node, kind: str) -> TargetEncoding | None:
     """Return the encoding of the target, which must be one the estimator can predict."""
     target = header["target"]
     if target.value is None:
         return None
     kinds = {kind: kind for kind in ("number", "whole", "truth", "text")}
     task = target["task"].one_of({"regression": "regression", "classification": "classification"})
-    if (task == "classification") != isinstance(estimator, RFLAFClassifier):
-        raise ValueError(f"a {type(estimator).__name__} cannot do {task}")
+    if (task == "classification") != (kind == "RFLAFClassifier"):
+        raise ValueError(f"a {kind} cannot do {task}")
     return TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text())
 
 
 def _read_estimator(header: Node) -> Any:
-    kind = header["class"].one_of(ESTIMATORS)
+    from rflaf import estimators
+    from rflaf.estimators.parameters import check_values
+    from rflaf.estimators.retired import RETIRED, translate
+
+    kind = getattr(estimators, header["class"].one_of(ESTIMATORS))
     given = header["parameters"]
     known = kind._get_param_names()
     if not isinstance(given.value, dict) or not set(given.value) <= {*known, *RETIRED}:
@@ -107,10 +143,7 @@ def _read_estimator(header: Node) -> Any:
         estimator._retired = retired
     check_values(estimator)
     n_features = header["n_features"].whole(1)
-    names = header["feature_names"].maybe(lambda node: [name.text() for name in node.items()])
-    if names is not None and len(names) != n_features:
-        raise header["feature_names"].refuse(f"{n_features} names")
-    fitted = header["fitted"]
+    names, fitted = _read_names(header["feature_names"], n_features), header["fitted"]
     result = _read_result(fitted, n_features)
     n_outputs, single_output = result.model.n_outputs, fitted["single_output"].flag()
     estimator.n_features_in_ = n_features
@@ -119,18 +152,17 @@ def _read_estimator(header: Node) -> Any:
     estimator.table_encoding_ = encoding = _read_columns(header, n_features)
     if encoding is not None:
         estimator.feature_names_in_ = np.array(encoding.feature_names, dtype=object)
-    estimator.target_encoding_ = _read_target(header, estimator)
+    estimator.target_encoding_ = _read_target(header, kind.__name__)
     if not isinstance(header["provenance"].value, dict):
         raise header["provenance"].refuse("an object")
     if header["provenance"].value:
         estimator.provenance_ = header["provenance"].value
-    if isinstance(estimator, RFLAFClassifier):
+    if issubclass(kind, estimators.RFLAFClassifier):
         estimator.classes_ = _read_labels(header["classes"], n_outputs)
         single_output = False
-        if isinstance(result.loss, Softmax | Logistic) and isinstance(result.loss, Softmax) != (n_outputs > 1):
-            raise fitted["loss"].refuse("that of the number of classes")
-    elif single_output and n_outputs != 1:
-        raise fitted["single_output"].refuse(f"false for {n_outputs} outputs")
+        _check_loss(fitted["loss"], result.loss, n_outputs)
+    else:
+        single_output = _read_single(fitted["single_output"], n_outputs)
     estimator._accept(result, single_output)
     estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, result.model.n_components, n_outputs))
     return estimator
@@ -218,6 +250,8 @@ def _read_labels(node: Node, n_outputs: int) -> Array:
 
 
 def _read_result(node: Node, n_features: int) -> FitResult:
+    from rflaf.training.final_fit import FitResult
+
     model = _read_features(node["model"], n_features)
     return FitResult(
         model=model,
@@ -235,7 +269,7 @@ def _read_result(node: Node, n_features: int) -> FitResult:
     )
 
 
-def _read_features(node: Node, n_features: int) -> RandomFeatureModel:
+def _read_features(node: Node, n_features: int, last_layer: bool = True) -> RandomFeatureModel:
     directions = node["directions"]
     W = directions["W"].array(n_features, None)
     width = W.shape[1]
@@ -250,7 +284,7 @@ def _read_features(node: Node, n_features: int) -> RandomFeatureModel:
         v,
         node["intercept"].array(n_outputs),
         node["curves"].maybe(lambda curves: _read_curves(curves, n_features, width)),
-        node["last_layer"].maybe(lambda layer: _read_last_layer(layer, width, n_outputs)),
+        node["last_layer"].maybe(lambda layer: _read_last_layer(layer, width, n_outputs)) if last_layer else None,
     )
 
 
@@ -303,12 +337,17 @@ def _read_last_layer(node: Node, width: int, n_outputs: int) -> LastLayer:
 
 
 def _read_terms(node: Node, n_outputs: int) -> Terms:
+    from rflaf.training.online import Terms
+
     units = Units(*(node["units"][name].array(n_outputs) for name in ("centre", "scale", "shift", "stretch")))
     loss = _read_part(node["loss"], LOSSES)
     return Terms(loss, node["ridge"].number(0.0), units, node["weight"].number(0.0), node["intercept"].flag())
 
 
 def _read_seen(node: Node, width: int, n_outputs: int) -> Seen:
+    from rflaf.training.online import Seen
+    from rflaf.training.solvers.convex_loss import PastRows
+
     memory, side = node["memory"], width + 1
     return Seen(
         _read_equations(node["equations"], width, n_outputs),
@@ -322,6 +361,8 @@ def _read_seen(node: Node, width: int, n_outputs: int) -> Seen:
 
 
 def _read_leverage(node: Node) -> Leverage:
+    from rflaf.training.solvers.leverage import Leverage
+
     scores = node["scores"].array(None, finite=False)
     kept = node["kept"].maybe(lambda drawn: drawn.array(None, whole=True)) if "kept" in node.value else None
     if kept is not None and kept.size and not (kept.min() >= 0 and kept.max() < scores.size):
@@ -336,6 +377,9 @@ def _read_selection(node: Node) -> Selection:
 
 
 def _read_trial(node: Node) -> Trial:
+    from rflaf.training.solvers.refined.recipes import Recipe
+    from rflaf.training.solvers.refined.search import Trial
+
     recipe = node["recipe"]
     rates = recipe["alpha"].number(), recipe["rate"].number()
     split = recipe["split"].whole() if "split" in recipe.value else 0  # of which the first files do not speak

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+import rflaf.estimators
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.losses import Loss
@@ -27,7 +28,7 @@ def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dic
     from rflaf import __version__
 
     kind = type(estimator).__name__
-    if ESTIMATORS.get(kind) is not type(estimator):
+    if kind not in ESTIMATORS or getattr(rflaf.estimators, kind) is not type(estimator):
         remedy = f"Save one of {list(ESTIMATORS)}."
         raise InvalidParameterError("only estimators of this package can be saved", kind, remedy)
     check_is_fitted(estimator)

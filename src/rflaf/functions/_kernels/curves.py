@@ -11,14 +11,28 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.extending import intrinsic
 
-from .vectors import I32, I64, LANES, address, cell, clip, gather_cubics, jit, load, multiply_add, shifted, splat, store
+from .shapes import BLOCK_VECTORS, FARTHEST
+from .vectors import (
+    I32,
+    I64,
+    LANES,
+    address,
+    cell,
+    clip,
+    gather_cubics,
+    jit,
+    load,
+    multiply_add,
+    pointer,
+    shifted,
+    splat,
+    store,
+)
 
-BLOCK_VECTORS = 2  # vectors of components that serve a whole tile of rows before the next
 _TILE = 64  # rows of a tile
-FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
 
 
 def lane_offsets(builder: Any, stride: Any, kind: Any) -> Any:
@@ -206,15 +220,24 @@ def curved_inputs(
 
 
 @jit
-def predict_curved(
-    X: Any, linear: Any, W: Any, columns: Any, nodes: Any, gaps: Any, first: Any, H: Any, bias: Any, table: Any, v: Any,
-    intercept: Any, out: Any, start: Any, stop: Any,
-) -> None:  # fmt: skip
+def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[:, m] table_m(u_m)`` for rows start to stop; ``v`` (O, S), no (n, S) array.
 
-    Shapes (n, d), (L,), (L, S), (C,), (T,), (T,), (C + 1,), (S / 2L, T, 2L), (S,), (1 or S, K, 4), (O, S), (O,),
-    (n, O). A few components serve a tile of rows, so that their nodes and tables stay in the first-level cache.
+    ``model`` is `packed` of linear, W, columns, nodes, gaps, first, H, bias, table, v and intercept, of shapes (L,),
+    (L, S), (C,), (T,), (T,), (C + 1,), (S / 2L, T, 2L), (S,), (1 or S, K, 4), (O, S), (O,); X (n, d), out (n, O).
+    A few components serve a tile of rows, so that their nodes and tables stay in the first-level cache.
     """
+    linear = carray(pointer(model[0], model), (model[1],))
+    W = carray(pointer(model[2], X), (model[3], model[4]))
+    columns = carray(pointer(model[5], model), (model[6],))
+    nodes = carray(pointer(model[7], X), (model[8],))
+    gaps = carray(pointer(model[9], X), (model[10],))
+    first = carray(pointer(model[11], model), (model[12],))
+    H = carray(pointer(model[13], X), (model[14], model[15], model[16]))
+    bias = carray(pointer(model[17], X), (model[18],))
+    table = carray(pointer(model[19], X), (model[20], model[21], model[22]))
+    v = carray(pointer(model[23], X), (model[24], model[25]))
+    intercept = carray(pointer(model[26], X), (model[27],))
     width, n_outputs, n_curves, n_nodes = bias.size, intercept.size, columns.size, nodes.size
     n_tables, n_cells, _ = table.shape
     lanes, block = 32 // X.itemsize, H.shape[2]

@@ -5,8 +5,7 @@ component, with the coefficients of ``c0 + c1 t + c2 t^2 + c3 t^3`` about the **
 so that ``t`` lies in [-1/2, 1/2].
 Cell coordinates (see ``vectors.py``) are clipped to ``[-1/2, n_cells - 1/2)``, so an activation is constant, hence
 bounded, outside its table. Blocks are component-major, ``(n_components, n_rows)``: a table stays in the first-level
-cache for a whole row. The intrinsics are beside the kernels because numba's disk cache is keyed on the kernel's own
-file. The tests hold NumPy references.
+cache for a whole row. The tests hold NumPy references.
 """
 
 from __future__ import annotations
@@ -15,13 +14,27 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import carray, types
 from numba.extending import intrinsic
 
-from .vectors import I64, LANES, address, cell, clip, cubic, jit, load, multiply_add, shifted, splat, store, to_rows
+from .shapes import TILE_COMPONENTS, TILE_VECTORS
+from .vectors import (
+    I64,
+    LANES,
+    address,
+    cell,
+    clip,
+    cubic,
+    jit,
+    load,
+    multiply_add,
+    pointer,
+    shifted,
+    splat,
+    store,
+    to_rows,
+)
 
-TILE_COMPONENTS = 4  # components per register tile
-TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 _COPIES = 4  # copies of the moments, so that neighbouring rows of one cell do not wait for each other
 _FLUSH = 1 << 14  # entries scattered in the precision of the block before the float64 sums
 
@@ -295,13 +308,19 @@ def project(x: Any, w: Any, bias: Any, out: Any) -> None:
 
 
 @jit
-def predict(x: Any, w: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any, stop: Any) -> None:
+def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
-    Shapes (n, d), (S/4, d, 4), (S,), (1 or S, K, 4), (S, O), (O,), (n, O); S is padded to a multiple of four with
-    zero weights. Tiles of a few vectors of rows stay in registers: no (n, S) array is ever formed. Inputs that are
-    zero in all rows of a tile are skipped, as most indicator columns are.
+    ``model`` is `packed` of w, bias, table, v and intercept, of shapes (S/4, d, 4), (S,), (1 or S, K, 4), (S, O), (O,);
+    x (n, d), out (n, O); S is padded to a multiple of four with zero weights. Tiles of a few vectors of rows stay in
+    registers: no (n, S) array is ever formed. Inputs that are zero in all rows of a tile are skipped, as most indicator
+    columns are.
     """
+    w = carray(pointer(model[0], x), (model[1], model[2], model[3]))
+    bias = carray(pointer(model[4], x), (model[5],))
+    table = carray(pointer(model[6], x), (model[7], model[8], model[9]))
+    v = carray(pointer(model[10], x), (model[11], model[12]))
+    intercept = carray(pointer(model[13], x), (model[14],))
     n_features = x.shape[1]
     n_components, n_outputs = v.shape
     n_tables, n_cells, _ = table.shape

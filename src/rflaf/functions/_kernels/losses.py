@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .shapes import HUBER, LOGISTIC, PINBALL, SOFTMAX, SQUARED_HINGE
 from .vectors import fast_jit, jit
 
 _CHUNK = 256  # rows whose features stay in the second-level cache for both sums
-HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)
 
 
 class Objective(NamedTuple):

@@ -5,32 +5,34 @@ cells centred on 0, 1, ..., n_cells - 1; clipping, adding 1.5 * 2^p and subtract
 cell without a conversion, and the low bits of the sum are the cell. That rounding must not be reassociated, so nothing
 here is compiled with reassociation. NaN lands in a valid cell: memory-safe, not propagated.
 
-numba's disk cache is keyed on the file of a kernel, not on this one: after a change here, run ``make clean``.
+The disk cache of the loops is in ``cache.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .cache import LoopCache
 
 I64 = ir.IntType(64)
 I32 = ir.IntType(32)
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile on first use; cache on disk if some directory is writable."""
-    options = {"nogil": True, "error_model": "numpy", "boundscheck": False, **options}
-    try:
-        return njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the package's nor the user's cache directory is writable
-        return njit(**options)(function)
+    """Compile on first use; cache on disk if some directory is writable, or holds the loop already."""
+    loop = njit(nogil=True, error_model="numpy", boundscheck=False, **options)(function)
+    with suppress(RuntimeError):  # there is no directory for it
+        loop._cache = LoopCache(function)
+    return loop
 
 
 fast_jit = partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})  # for loops without a rounding trick
@@ -68,9 +70,15 @@ LANES = {
 }
 
 
-def lanes(dtype: Any) -> int:
-    """Return the number of elements in one vector of ``dtype``."""
-    return 32 // np.dtype(dtype).itemsize
+@intrinsic
+def pointer(typing: Any, place: Any, like: Any) -> Any:
+    """Return the address ``place`` as a pointer to elements like those of an array, for ``carray``."""
+    kind = types.CPointer(like.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(kind))
+
+    return kind(types.int64, like), generate
 
 
 def address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:

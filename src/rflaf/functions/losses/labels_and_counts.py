@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import expit, log_softmax, softmax, xlogy
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.functions._kernels import losses as kernels
+from rflaf.functions._kernels import shapes as kernels
 
 from .base import LEAST_SHARE, Loss, Units
 
@@ -38,17 +38,17 @@ class Logistic(_OfSign):
         return np.sum(np.logaddexp(0, f) - y * f, axis=1)
 
     def slope(self, f: Array, y: Array) -> Array:
-        return expit(f) - y
+        return scipy.special.expit(f) - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        return expit(f) * expit(-f)
+        return scipy.special.expit(f) * scipy.special.expit(-f)
 
     def constant(self, y: Array, weight: Array) -> Array:
         share = np.clip(np.average(y, axis=0, weights=weight), LEAST_SHARE, 1 - LEAST_SHARE)
         return np.log(share / (1 - share))
 
     def mean(self, f: Array) -> Array:
-        return expit(f)
+        return scipy.special.expit(f)
 
     def kernel(self) -> tuple[int, float, float]:
         return kernels.LOGISTIC, 0.0, 0.0
@@ -87,13 +87,13 @@ class Softmax(Loss):
     name: ClassVar[str] = "softmax"
 
     def value(self, f: Array, y: Array) -> Array:
-        return -np.sum(y * log_softmax(f, axis=1), axis=1)
+        return -np.sum(y * scipy.special.log_softmax(f, axis=1), axis=1)
 
     def slope(self, f: Array, y: Array) -> Array:
-        return softmax(f, axis=1) - y
+        return scipy.special.softmax(f, axis=1) - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        p = softmax(f, axis=1)
+        p = scipy.special.softmax(f, axis=1)
         return p * (1 - p)
 
     def constant(self, y: Array, weight: Array) -> Array:
@@ -101,7 +101,7 @@ class Softmax(Loss):
         return logarithm - logarithm.mean()
 
     def mean(self, f: Array) -> Array:
-        return softmax(f, axis=1)
+        return scipy.special.softmax(f, axis=1)
 
     def check(self, y: Array) -> None:
         rows = y if y.ndim == 2 else y[:, None]
@@ -126,7 +126,7 @@ class Poisson(Loss):
     def value(self, f: Array, y: Array) -> Array:
         beyond = np.maximum(f - HIGHEST_LOGARITHM, 0)
         mean = np.exp(np.minimum(f, HIGHEST_LOGARITHM)) * (1 + beyond)
-        return np.sum(mean - y * f + xlogy(y, y) - y, axis=1)
+        return np.sum(mean - y * f + scipy.special.xlogy(y, y) - y, axis=1)
 
     def slope(self, f: Array, y: Array) -> Array:
         return np.exp(np.minimum(f, HIGHEST_LOGARITHM)) - y

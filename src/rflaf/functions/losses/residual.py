@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.functions._kernels import losses as kernels
+from rflaf.functions._kernels import shapes as kernels
 
 from .base import Loss, Units
 

@@ -1,0 +1,113 @@
+"""The disk cache of compiled loops: numba's, which a damaged file does not stop and a read-only folder still serves.
+
+Three things differ from numba's own. A loop is stale once any file of this folder changes, not only its own. What is
+read is compared with its checksum: a file that is cut or overwritten is compiled anew. And where the folder of the
+cache, ``NUMBA_CACHE_DIR`` or ``__pycache__``, cannot be written, what it holds is read all the same, as in a container
+whose image was made with ``rflaf warm-up``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import pickle
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core import caching
+
+_logger = logging.getLogger("rflaf.functions._kernels")
+_missed: list[str] = []  # loops compiled by this process, in their order
+
+
+class _Filled:
+    """A locator of a folder that holds compiled loops, whether or not it can be written."""
+
+    def ensure_cache_path(self) -> None:
+        path = Path(self.get_cache_path())  # type: ignore[attr-defined]
+        if not any(path.glob("*.nbi")):
+            raise FileNotFoundError(path)
+
+
+class _FilledProvided(_Filled, caching.UserProvidedCacheLocator):
+    """``NUMBA_CACHE_DIR``."""
+
+
+class _FilledInTree(_Filled, caching.InTreeCacheLocator):
+    """``__pycache__`` beside the loops."""
+
+
+class _Impl(caching.CompileResultCacheImpl):
+    _locator_classes = [  # noqa: RUF012  numba reads it from the class
+        caching.UserProvidedCacheLocator,
+        _FilledProvided,
+        caching.InTreeCacheLocator,
+        _FilledInTree,
+        caching.UserWideCacheLocator,
+        caching.ZipCacheLocator,
+    ]
+
+
+class _Checked(caching.IndexDataCacheFile):
+    """Data files that begin with their checksum."""
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(hashlib.sha256(content).digest() + content)
+
+    def _load_data(self, name: str) -> Any:
+        with open(self._data_path(name), "rb") as file:
+            digest, content = file.read(32), file.read()
+        if hashlib.sha256(content).digest() != digest:
+            raise ValueError(f"{name} is damaged")
+        return pickle.loads(content)
+
+
+class LoopCache(caching.FunctionCache):
+    """The cache of one loop; raises RuntimeError where there is no folder for it."""
+
+    _impl_class = _Impl
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        base = self._impl.filename_base
+        self._cache_file = _Checked(cache_path=self._cache_path, filename_base=base, source_stamp=_stamp())
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
+        """Return the compiled loop, or None if it is to be compiled: it is not there, or damaged."""
+        try:
+            found = super().load_overload(signature, target_context)
+        except Exception as error:
+            _logger.info("the cache of %s is damaged (%s): it is made anew", self._py_func.__name__, error)
+            with suppress(OSError):
+                self.flush()
+            found = None
+        if found is None:
+            once = "" if _missed else "compiling, once for this machine and release: "
+            _missed.append(self._py_func.__name__)
+            _logger.info("%scompiling %s", once, self._py_func.__name__)
+        return found
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        """Keep a compiled loop, if the folder can be written."""
+        with suppress(OSError):
+            super().save_overload(signature, data)
+
+
+def compiled() -> tuple[str, ...]:
+    """Return the loops that this process had to compile."""
+    return tuple(_missed)
+
+
+@cache
+def _stamp() -> bytes:
+    """Return the checksum of every file of this folder."""
+    digest = hashlib.sha256()
+    folder = os.path.dirname(__file__)
+    for name in sorted(name for name in os.listdir(folder) if name.endswith(".py")):
+        digest.update(name.encode() + Path(folder, name).read_bytes())
+    return digest.digest()

@@ -1,0 +1,61 @@
+"""The cache of compiled loops: kept, rebuilt when damaged, read where it cannot be written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow  # every test starts processes that compile a loop
+
+SCRIPT = """
+import numpy as np
+from rflaf.functions import _kernels
+u, table = np.array([[0.25, 1.0]]), np.array([[[1.0, 2, 0, 0], [3, 0, 0, 0]]])
+out = np.empty_like(u)
+_kernels.features.activate(u, table, out)
+assert out.tolist() == [[1.5, 3.0]], out
+print(*_kernels.cache.compiled())
+"""
+
+
+def compiled_by_a_new_process(folder: Path) -> list[str]:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    run = subprocess.run([sys.executable, "-c", SCRIPT], env=environment, check=False, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+@pytest.fixture
+def filled(tmp_path) -> Path:
+    assert compiled_by_a_new_process(tmp_path) == ["activate"]
+    return tmp_path
+
+
+def test_a_second_process_compiles_nothing(filled):
+    assert compiled_by_a_new_process(filled) == []
+
+
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("harm", ["cut", "flip", "empty", "foreign"])
+def test_a_damaged_cache_is_made_anew(filled, ending, harm):
+    for path in filled.rglob(f"*.{ending}"):
+        content = path.read_bytes()
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+        path.write_bytes({"cut": content[:middle], "flip": flipped, "empty": b"", "foreign": b"hello"}[harm])
+    found = compiled_by_a_new_process(filled)
+    assert found in ([], ["activate"]) if (ending, harm) == ("nbi", "flip") else found == ["activate"]
+    assert compiled_by_a_new_process(filled) == []
+
+
+def test_a_folder_that_cannot_be_written_is_read(filled, monkeypatch):
+    monkeypatch.setenv("HOME", str(filled / "nowhere"))
+    writable = "import numba.core.caching as c\ndef no(self): raise OSError\nc._CacheLocator.ensure_cache_path = no\n"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(filled)}
+    run = subprocess.run([sys.executable, "-c", writable + SCRIPT], env=environment, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr.decode()
+    assert run.stdout.split() == []
