@@ -8,13 +8,14 @@ same equations. `rflaf.model.ridge` solves them, without the rows, for any ridge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 from scipy.linalg import blas
 
 from rflaf.errors import Array
+from rflaf.rows.packed import FIXED
 
 from .ridge import RidgeSystem
 
@@ -33,7 +34,7 @@ class NormalEquations:
     """
 
     moments: Array
-    n_outputs: int
+    n_outputs: int = field(metadata=FIXED)
     n_rows: float
     whole_weights: bool = True
     precision: float = float(np.finfo(np.float64).eps)
