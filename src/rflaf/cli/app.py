@@ -18,7 +18,7 @@ from rflaf.rows.files.outputs import check_output
 
 from . import demo as demonstration
 from . import model_commands, table_commands
-from .console import errors, explain, results
+from .console import INTERRUPTED, errors, explain, is_interruption, remark, results
 
 app = typer.Typer(
     add_completion=False,
@@ -37,10 +37,14 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     try:
         code = app(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except Exception as error:
-        if debug:
+        if debug and not is_interruption(error):
             raise
         return explain(error)
+    if code == INTERRUPTED:  # newer releases of the parser return the code and say nothing
+        remark("rflaf: interrupted")
     return int(code or 0)
 
 

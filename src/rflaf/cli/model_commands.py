@@ -22,7 +22,7 @@ from rflaf.export.model_file import describe_file, load
 from rflaf.export.programs import to_c, to_onnx
 from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
-from rflaf.rows.files.outputs import replacing, write_chunks
+from rflaf.rows.files.outputs import check_table_output, replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
 from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
@@ -40,7 +40,8 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .parquet or .npz.", show_default="print")
+        Path | None,
+        typer.Option(help="Where to write: .csv, .parquet or .npz; - prints.", show_default="print"),
     ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
@@ -53,8 +54,10 @@ def predict(
 
     Example:  rflaf predict houses.rflaf new.csv --out prices.csv
     """
+    out = None if str(out) == "-" else out
     if out is not None:
         check_other(out, data, model)
+        check_table_output(out)
     estimator, rows = _load_model(model), read_rows(read_from(data, header))
     chunks = (_predictions(estimator, chunk, probabilities, std) for _, chunk in rows if chunk.num_rows)
     if out is None:

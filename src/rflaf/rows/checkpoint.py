@@ -102,8 +102,10 @@ class Journal:
         self._records: dict[str, tuple[int, int]] = {}  # start and size
         self._end, self._calls, self._full = 0, 0, False
         self.was_read = False
+        self._fresh = path.with_name(path.name + ".new")  # of a compaction
         if path.exists():
             self._scan()
+            self._fresh.unlink(missing_ok=True)
 
     def __contains__(self, key: str) -> bool:
         return key in self._records
@@ -193,10 +195,9 @@ class Journal:
 
     def _compact(self) -> None:
         """Write the valid records to a new file and replace the old one atomically."""
-        fresh = self.path.with_name(self.path.name + ".new")
         records, end = {}, len(_TITLE)
         with suppress(OSError):
-            with self.path.open("rb") as old, fresh.open("wb") as new:
+            with self.path.open("rb") as old, self._fresh.open("wb") as new:
                 new.write(_TITLE)
                 for key, (start, size) in self._records.items():
                     old.seek(start)
@@ -205,7 +206,7 @@ class Journal:
                     end += size
                 new.flush()
                 os.fsync(new.fileno())
-            os.replace(fresh, self.path)
+            os.replace(self._fresh, self.path)
             self._records, self._end = records, end
 
     def _scan(self) -> None:
