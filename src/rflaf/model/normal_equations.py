@@ -20,7 +20,7 @@ from rflaf.rows.packed import FIXED
 from .ridge import RidgeSystem
 
 
-@dataclass(slots=True)
+@dataclass  # without slots, which skops cannot store
 class NormalEquations:
     """Moments of rows [z | 1 | y].
 
