@@ -41,6 +41,7 @@ REASONS = {  # part of a line -> why a mutant of it may live
     "_AS_GOOD": "likewise",
     "_MOST_DEGREES": "likewise",
     "_POWER_": "steps and tolerance of a power iteration",
+    "moments.shape[0]": "the matrix is square",
     "overwrite_a": "in place or not: the same numbers",
     "finfo(float).tiny": "guards a division by zero",
     "finfo(float).eps": "a rounding bound within a factor of two",
