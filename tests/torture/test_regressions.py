@@ -25,3 +25,9 @@ def test_importance_of_columns_under_a_flat_activation_is_a_share():
     importance = model.fit(X, X[:, 0]).column_importance_
     assert np.isfinite(importance).all()
     assert importance.sum() == pytest.approx(1) or importance.sum() == 0
+
+
+def test_a_constant_column_of_large_numbers_leaks_no_warning():
+    X = np.c_[rng.standard_normal((30, 2)), np.full(30, 1e300)]
+    model = RFLAFClassifier.convex(3, loss="squared_hinge", random_state=0).fit(X, X[:, 0] > 0)
+    assert np.isfinite(model.decision_function(X)).all()

@@ -192,7 +192,9 @@ class RandomFeatureModel:
         """
         rows = np.asarray(X, np.float64)
         directions = self.directions
-        parts = np.std(rows, axis=0)[:, None] * np.abs(directions.W)
+        largest = np.abs(rows).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # no squares of large numbers
+        parts = (unit * np.std(rows / unit, axis=0))[:, None] * np.abs(directions.W)
         if self.curves is not None:
             for curve, column in enumerate(self.curves.knots.columns):
                 parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)

@@ -65,7 +65,7 @@ class ColumnMoments:
 
     def settled(self) -> ColumnMoments:
         """Return the moments without their last bits: they depend on the cuts of rows; a search amplifies them."""
-        spread = np.frexp(self.scale)[1] - _BITS
+        spread = np.where(self.scale > 0, np.frexp(self.scale)[1] - _BITS, 0)
         mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
         weight = float(shortened(np.float64(self.weight), _WEIGHT_BITS))
         return ColumnMoments(weight, np.where(self.scale > 0, mean, self.mean), shortened(self.deviation, _BITS))
