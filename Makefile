@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test quick coverage lint docs bench clean distclean
+.PHONY: run test quick coverage lint docs bench torture faults clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -32,6 +32,12 @@ docs: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	@set -e; for script in $(or $(sort $(wildcard benchmarks/bench_*.py)),$(error no benchmarks/bench_*.py to run)); do echo "$$script"; $(BIN)/python "$$script"; done
+
+torture: $(VENV)/.test
+	$(BIN)/python tests/torture/run.py --cases $(or $(CASES),10000) --shard $(or $(SHARD),1/1) --records torture.jsonl
+
+faults: $(VENV)/.test
+	$(BIN)/python tests/torture/faults.py --times $(or $(TIMES),200)
 
 clean:
 	rm -rf build dist site htmlcov .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,6 +8,7 @@ Learnable Activation Functions", arXiv 2510.15327 (2025), and the model's first 
 RFLAFRegressor(n_components=30)
 """
 
+import os
 import sys
 import warnings
 from importlib import import_module
@@ -15,6 +16,21 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+
+
+def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Say in one line that the command was interrupted, if it was."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    sys.stderr.write("rflaf: interrupted\n")
+    sys.stderr.flush()
+    os._exit(130)
+
+
+_command = os.path.basename(sys.argv[0]).partition(".")[0] if sys.argv else ""
+if _command == "rflaf" or sys.orig_argv[1:3] == ["-m", "rflaf"]:  # the imports below take seconds
+    sys.excepthook = _end_quietly
 
 if TYPE_CHECKING:
     from . import theory

@@ -94,3 +94,7 @@ class StopReason(Enum):
     NOTHING_TO_LEARN = "nothing to learn: the target or every column is constant"
     TRAINED = "trained: directions, curves and activations together, for a fixed number of epochs"
     CONVEX = "solved: one convex problem, no search"
+
+    def __reduce__(self) -> tuple[type[Enum], tuple[str]]:
+        """Rebuild by the value, for tools that store objects without pickle."""
+        return type(self), (self.value,)

@@ -636,6 +636,14 @@ def test_features_that_are_zero_have_no_weight_in_single_precision_either():
     np.testing.assert_array_equal(system.in_single_precision.solve(0.1)[4:], 0)
 
 
+def test_a_sum_is_as_imprecise_as_its_least_precise_part():
+    design = np.random.default_rng(0).standard_normal((4, 20))
+    double, single = (NormalEquations.from_design(design.astype(dtype), 1) for dtype in (np.float64, np.float32))
+    assert double.precision == np.finfo(np.float64).eps
+    for total in (double + single, single + double):
+        assert total.precision == single.precision == np.finfo(np.float32).eps
+
+
 # Folds left out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ import time
 import numpy as np
 import pytest
 from settings import limited
+from sklearn.base import clone
 
 from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor
 from rflaf.errors import CheckpointWarning, InvalidParameterError
@@ -21,10 +23,11 @@ from rflaf.rows import checkpoint
 from rflaf.rows.blocks import ArraySource, Block
 from rflaf.rows.checkpoint import Journal, Recorded, fingerprint, resumed
 from rflaf.rows.executors import ThreadExecutor
+from rflaf.rows.packed import Packed, UnlikeError, pack, refuse_unlike, unpack
 from rflaf.training.solvers.refined.recipes import Recipe
 
 rng = np.random.default_rng(0)
-X = rng.standard_normal((1200, 3))
+X = rng.standard_normal((4200, 3))  # three blocks: a pass of one is not recorded
 Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
 RANDOM = {"directions": "random", "random_state": 0, "n_jobs": 1}
 
@@ -42,28 +45,24 @@ def everything_is_recorded(monkeypatch):
 # The file
 
 
-def packed(value):
-    arrays: list[np.ndarray] = []
-    return checkpoint._pack(value, arrays), arrays
-
-
 def test_values_come_back_as_they_were(tmp_path):
     equations = NormalEquations(np.eye(3) / 3, 1, 7)
     values = {
-        "plain": [1, 2.5, True, None, "text", float("inf"), 2**130],
+        "plain": (1, 2.5, True, None, "text", float("inf"), 2**130),
         "arrays": (np.arange(3.0), np.float32(0.1), np.asfortranarray(np.eye(2))),
-        "objects": [equations, Remedy.JITTER, Recipe(0.1), Block(np.ones((1, 2)), np.zeros((1, 1)))],
+        "objects": (equations, Remedy.JITTER, Recipe(0.1), Block(np.ones((1, 2)), np.zeros((1, 1)))),
         3: np.random.default_rng(0).bit_generator.state,
     }
     journal = Journal(tmp_path / "file")
     assert journal.keep("key", values, 1.0)
-    back = Journal(tmp_path / "file").read("key")
+    back = Journal(tmp_path / "file").read("key", values)
     assert back["plain"] == values["plain"]
     for found, given in zip(back["arrays"], values["arrays"], strict=True):
         assert found.dtype == given.dtype
+        assert np.isfortran(found) == np.isfortran(given)
         np.testing.assert_array_equal(found, given)
     np.testing.assert_array_equal(back["objects"][0].moments, equations.moments)
-    assert back["objects"][1:3] == [Remedy.JITTER, Recipe(0.1)]
+    assert back["objects"][1:3] == (Remedy.JITTER, Recipe(0.1))
     assert back["objects"][3].weight is None
     assert back[3] == values[3]
     assert type(back["arrays"][1]) is np.float32
@@ -74,15 +73,15 @@ def test_foreign_objects_are_not_recorded_and_never_made(tmp_path):
     assert not journal.keep("key", io.BytesIO(), 1.0)
     assert not journal.keep("key", np.array([object()]), 1.0)
     for name in ("system", "os.system", "Journal", "ndarray", "Nothing"):
-        with pytest.raises(InvalidParameterError, match="results of this package only"):
-            checkpoint._unpack({"data": name, "fields": {}}, {})
+        with pytest.raises(UnlikeError, match="no result of this package"):
+            unpack(Packed({"data": name, "fields": {}}, []))
 
 
 def test_no_module_is_imported_because_a_record_names_it():
     script = (
-        "import sys\nfrom rflaf.rows import checkpoint\n"
-        "try:\n    checkpoint._unpack({'data': 'LemmaCount', 'fields': {}}, {})\n"
-        "except ValueError as error:\n    assert 'results of this package only' in str(error)\n"
+        "import sys\nfrom rflaf.rows.packed import Packed, unpack\n"
+        "try:\n    unpack(Packed({'data': 'LemmaCount', 'fields': {}}, []))\n"
+        "except ValueError as error:\n    assert 'no result of this package' in str(error)\n"
         "else:\n    raise AssertionError\n"
         "assert 'rflaf.study.measurements' not in sys.modules"
     )
@@ -95,7 +94,7 @@ def test_a_record_cut_short_is_dropped_and_written_over(tmp_path):
     for number in range(3):
         journal.keep(f"{number}", np.full(10, number), 1.0)
     whole = path.read_bytes()
-    for cut in (1, 200, 700):
+    for cut in (1, 100, 300):
         path.write_bytes(whole[:-cut])
         journal = Journal(path)
         assert "0" in journal
@@ -105,8 +104,6 @@ def test_a_record_cut_short_is_dropped_and_written_over(tmp_path):
         back = Journal(path)
         assert len(back) == kept + 1
         np.testing.assert_array_equal(back.read("again"), np.ones(3))
-    path.write_bytes(whole[:-300] + b"x" + whole[-299:])
-    assert "2" not in Journal(path)
 
 
 def test_records_that_others_replaced_do_not_pile_up(tmp_path, monkeypatch):
@@ -163,6 +160,130 @@ def test_a_fit_on_a_full_disk_gives_its_model(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+# Damage and forgery
+
+
+def three_records(path):
+    journal = Journal(path)
+    for number in range(3):
+        assert journal.keep(f"{number}", np.full(10, number), 1.0)
+    return path.read_bytes()
+
+
+def test_any_changed_byte_is_refused_by_the_name_of_the_file(tmp_path):
+    path = tmp_path / "file"
+    whole = three_records(path)
+    for at in range(len(whole)):
+        for change in (1, 0x80):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ change]) + whole[at + 1 :])
+            with pytest.raises(InvalidParameterError, match=r"checkpoint .*(file must be as a fit|must name a file)"):
+                Journal(path)
+
+
+def rewritten(path, change):
+    """Write the records of a file again, each changed and with valid checksums."""
+    journal, records = Journal(path), []
+    with path.open("rb") as file:
+        for key, (start, _) in journal._records.items():
+            value = checkpoint._decode(*checkpoint._read_record(file, start, journal._end))[1]
+            records.append(checkpoint._encode(key, change(key, value)))
+    path.write_bytes(checkpoint._TITLE + b"".join(records))
+
+
+def with_arrays(change):
+    return lambda key, packed: packed if key == "0 fit" else Packed(packed.value, [change(a) for a in packed.arrays])
+
+
+def with_value(old, new):
+    return lambda key, packed: Packed(json.loads(json.dumps(packed.value).replace(old, new)), packed.arrays)
+
+
+FORGERIES = {
+    "shorter arrays": with_arrays(lambda array: array[:-1] if array.ndim else array),
+    "longer arrays": with_arrays(lambda array: np.concatenate([array, array]) if array.ndim else array),
+    "arrays of another kind": with_arrays(lambda array: array.astype(np.int8)),
+    "arrays of one dimension": with_arrays(np.ravel),
+    "arrays without columns": with_arrays(lambda array: array[..., :0]),
+    "another number of outputs": with_value('"fixed": 1', '"fixed": 2'),
+    "another class": with_value("ColumnMoments", "ColumnRange"),
+    "a tuple for an object": with_value('"data"', '"tuple"'),
+    "no arrays": lambda key, packed: packed if key == "0 fit" else Packed(packed.value, []),
+    "nothing": lambda key, packed: packed if key == "0 fit" else Packed(None, []),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("name", ["shared", "one a component", "refined"])
+def test_forged_records_with_valid_checksums_are_refused_before_a_loop_sees_them(forgery, name, tmp_path, monkeypatch):
+    if (name, forgery) == ("refined", "arrays of one dimension"):
+        pytest.skip("the answers of candidates reach NumPy only, which broadcasts them")
+    model, y = FITS[name]
+    path = tmp_path / "file"
+    model = clone(model).set_params(checkpoint=path)
+    with monkeypatch.context() as patch:
+        Ending(patch, 3)
+        with pytest.raises(Killed):
+            model.fit(X, y)
+    before = path.read_bytes()
+    rewritten(path, FORGERIES[forgery])
+    if path.read_bytes() == before:
+        pytest.skip("there is nothing of the kind to forge")
+    with pytest.raises(
+        InvalidParameterError, match=r"file must be as a fit of this package wrote it.* Remove the file"
+    ):
+        model.fit(X, y)
+    assert not hasattr(model, "model_")
+
+
+def test_copies_of_rows_are_not_recorded(tmp_path):
+    journal = Journal(tmp_path / "file")
+    with ThreadExecutor(1) as threads:
+        recorded = Recorded(threads, journal)
+        recorded.map([1, 2], lambda item: Block(np.ones((item, 2)), np.zeros((item, 1))))
+        assert len(journal) == 0
+        recorded.map([1, 2], lambda item: (np.ones(item), "text", 2.0))
+        assert len(journal) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "like"),
+    [
+        ((1,), (1, 2)),
+        (1, "text"),
+        (True, 1),
+        ({"a": 1}, {"b": 1}),
+        (np.zeros(3), np.zeros(4)),
+        (np.zeros(3), np.zeros(3, int)),
+        (np.zeros((3, 1)), np.zeros(3)),
+        (Recipe(0.1), Remedy.JITTER),
+        ([np.zeros(2), "text"], [np.zeros(2)]),
+        (NormalEquations(np.eye(4), 2, 7), NormalEquations(np.eye(4), 1, 7)),
+    ],
+)
+def test_values_of_another_outline_are_told_apart(found, like):
+    refuse_unlike(pack(like), pack(like))
+    with pytest.raises(UnlikeError, match=r"where a pass (makes|has)"):
+        refuse_unlike(pack(found), pack(like))
+
+
+def test_an_error_after_reading_a_checkpoint_names_it(tmp_path):
+    path, source = tmp_path / "file", ArraySource(X, Y[:, None])
+    with ThreadExecutor(1) as threads:
+        for error in (Killed, ZeroDivisionError):
+
+            def fail(item, error=error):
+                raise error
+
+            def run(fail=fail):
+                with resumed(path, "some", source, np.random.default_rng(0), threads, True) as executor:
+                    executor.map([1, 2], abs)
+                    executor.map([1, 2], fail)
+
+            with pytest.raises(error) as caught:
+                run()
+    assert f"results from the checkpoint {path}" in caught.value.__notes__[0]
+
+
 # Fits
 
 FITS = {
@@ -197,7 +318,7 @@ class Ending:
 @pytest.mark.parametrize("n_records", [1, 2, 6])
 @pytest.mark.parametrize("name", FITS)
 def test_a_fit_that_was_ended_goes_on_to_the_same_model(name, n_records, tmp_path, monkeypatch):
-    if name == "one a component" and n_records == 6:
+    if name in ("shared", "one a component", "leverage") and n_records == 6:
         pytest.skip("has fewer passes")
     model, y = FITS[name]
     path = tmp_path / "file"
@@ -210,7 +331,7 @@ def test_a_fit_that_was_ended_goes_on_to_the_same_model(name, n_records, tmp_pat
     assert len(Journal(path)) >= 2
     replayed = []
     original = Journal.read
-    monkeypatch.setattr(Journal, "read", lambda journal, key: replayed.append(key) or original(journal, key))
+    monkeypatch.setattr(Journal, "read", lambda *about: replayed.append(about[1]) or original(*about))
     model.fit(X, y)
     assert len(replayed) >= 2
     np.testing.assert_array_equal(model.model_.decision(X), expected)
@@ -229,11 +350,11 @@ def test_what_was_recorded_is_not_computed_again(tmp_path):
     with ThreadExecutor(1) as threads:
         for _ in range(2):
             recorded = Recorded(threads, Journal(path))
-            assert recorded.reduce(source, count) == 1200
+            assert recorded.reduce(source, count) == 4200
             assert recorded.map([1, 2], abs) == [1, 2]
             assert recorded.fold(3, 0, lambda state, step: state + step) == 3
             assert recorded.limited(1).n_workers == recorded.n_workers == 1
-    assert len(seen) == 12
+    assert len(seen) == 42 + 1  # the first block again: what a result must look like
 
 
 def test_steps_that_were_done_are_not_done_again(tmp_path):
@@ -294,7 +415,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path, monkeypatch):
 def test_paths_that_cannot_be_checkpoints_are_refused(tmp_path):
     (tmp_path / "other").write_text("something of yours\n")
     for path, rule in (
-        (tmp_path / "other", "a file of this package, or none"),
+        (tmp_path / "other", "a file of this package and version, or none"),
         (tmp_path, "a file in a folder that is there"),
         (tmp_path / "no" / "file", "a file in a folder that is there"),
     ):
@@ -313,7 +434,7 @@ def test_rows_are_told_apart_by_what_they_hold():
                 (X, Y[:, None], None),
                 (X[::-1], Y[:, None], None),
                 (X, -Y[:, None], None),
-                (X, Y[:, None], np.ones(1200)),
+                (X, Y[:, None], np.ones(4200)),
             )
         }
         assert len(marks) == 4

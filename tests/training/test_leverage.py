@@ -20,6 +20,7 @@ from rflaf.training.solvers.leverage import (
     resample,
     sampled_leverage_scores,
     scores_from_equations,
+    sum_pool,
 )
 
 seeds = st.integers(0, 2**32 - 1)
@@ -298,3 +299,14 @@ def test_duplicates_merged_equal_duplicates_kept(alpha, intercept):
     merged = resample(pool, leverage, n_draws, np.random.default_rng(5))[0]
     assert merged.n_components < kept.n_components == merged.n_draws
     np.testing.assert_allclose(fitted_values(merged), fitted_values(kept), atol=1e-9)
+
+
+def test_the_error_of_sampled_scores_is_half_the_distance_of_the_scores_of_the_halves():
+    source, pool = some_pool()
+    with ThreadExecutor() as executor:
+        sums = sum_pool(source, pool, 400, np.random.default_rng(0), executor)
+        found = sums.scores(1e-2)
+    even, odd = (scores_from_equations(half, 1e-2).scores for half in sums.halves)
+    distance = np.linalg.norm(even - odd) / np.linalg.norm(found.scores)
+    np.testing.assert_allclose(found.relative_error, distance / 2, rtol=1e-12)
+    assert distance > 0

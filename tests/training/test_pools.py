@@ -371,3 +371,10 @@ def test_rows_without_weight_have_no_spread(sparse):
     source = ArraySource(sp.csr_array(X) if sparse else X, np.zeros((5, 1)), np.zeros(5))
     with ThreadExecutor(1) as executor:
         np.testing.assert_array_equal(pools._spreads(source, directions, executor), 0)
+
+
+def test_a_row_weighs_by_the_output_that_is_farthest_off():
+    X, y = np.eye(4)[:1], np.array([[0.1, 10.0]])
+    with ThreadExecutor(1) as executor:
+        found = sum_robust_equations(ArraySource(X, y), Columns(4), np.zeros((4, 2)), 1.0, executor)
+    np.testing.assert_allclose(found.weight, 0.1)  # 1 / 10, not 1 / max(0.1, 1)

@@ -15,7 +15,7 @@ import typer
 
 from rflaf import __version__
 
-from .console import explain, results
+from .console import INTERRUPTED, explain, is_interruption, remark, results
 
 # Command -> its module; the order is that of ``rflaf --help``.
 _MODULES = {
@@ -56,10 +56,14 @@ def run(arguments: list[str]) -> int:
     named = arguments[:1] if arguments[:1] and arguments[0] in _MODULES else list(_MODULES)
     try:
         code = application(named)(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     except Exception as error:
-        if debug:
+        if debug and not is_interruption(error):
             raise
         return explain(error)
+    if code == INTERRUPTED:  # newer releases of the parser return the code and say nothing
+        remark("rflaf: interrupted")
     return int(code or 0)
 
 

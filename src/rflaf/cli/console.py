@@ -92,13 +92,18 @@ def grid(rows: Iterable[Iterable[str]], *headings: str) -> RichTable:
     return table
 
 
+def is_interruption(error: Exception) -> bool:
+    """Return whether the parser's error stands for an interruption by the user."""
+    return isinstance(error, typer.Abort) or (isinstance(error, typer.Exit) and error.exit_code == INTERRUPTED)
+
+
 def explain(error: Exception) -> int:
     """Print one line for an error of the caller and return the exit code; raise any other error again."""
-    if isinstance(error, typer.Exit):
-        return int(error.exit_code)
-    if isinstance(error, typer.Abort):
+    if is_interruption(error):
         remark("rflaf: interrupted")
         return INTERRUPTED
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
     if hasattr(error, "format_message"):  # an error of the argument parser
         message = f"{error.format_message()} (see rflaf --help)"
     elif isinstance(error, OSError | ValueError | MissingExtraError):
@@ -129,6 +134,8 @@ def read_from(data: Path, header: bool | None) -> Table:
 
 def check_other(out: Path, *inputs: Path | None) -> None:
     """The output must be writable and none of the files that are read."""
+    if str(out) == "-":
+        raise InvalidParameterError("only predict writes to standard output", "-", "Name a file.")
     check_output(out)
     for path in inputs:
         if path is not None and path.exists() and out.exists() and path.samefile(out):

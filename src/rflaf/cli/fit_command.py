@@ -78,6 +78,8 @@ class FitCommand:
     def run(self) -> None:
         """Scan the table, fit, measure, save and print."""
         check_other(self.out, self.data, self.test)
+        if not 0 <= self.seed < 2**32:
+            raise InvalidParameterError("--seed must be a whole number from 0 to 4294967295", self.seed, "Use 0.")
         parameters = {"random_state": self.seed, **_settings(self.setting or [], self.width, self.memory)}
         scanned, aim = self._scan(parameters.get("memory"))
         estimator = _make_estimator(aim.task, parameters)
@@ -110,7 +112,11 @@ class FitCommand:
         missing = (*MISSING, *(self.missing or ()))
         table = replace(table, exclude=exclude, categories=categories, missing=missing, rows=rows)
         with working("reading"):
-            name = find_column(self.target, column_names(table))
+            name = find_column(self.target, names)
+            for option, given in (("--drop", exclude), ("--category", categories)):
+                if name in given:
+                    rule = f"{option} must name a column other than the target"
+                    raise InvalidParameterError(rule, name, "Leave it out, or predict another column.")
             scanned = scan_table(table, name, memory=memory)
         _refuse_useless(scanned, name)
         return scanned, make_target(scanned.summary, name, self.task.value)

@@ -19,7 +19,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.export.model_file import load, load_predictor
 from rflaf.export.predictor import Predictor
 from rflaf.rows.files.chunks import read_rows
-from rflaf.rows.files.outputs import replacing, write_chunks
+from rflaf.rows.files.outputs import check_table_output, replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
 from .console import Data, Header, Json, Model, check_other, read_from, show, working
@@ -29,7 +29,8 @@ def predict(
     model: Model,
     data: Data,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write: .csv, .parquet or .npz.", show_default="print")
+        Path | None,
+        typer.Option(help="Where to write: .csv, .parquet or .npz; - prints.", show_default="print"),
     ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
@@ -42,8 +43,10 @@ def predict(
 
     Example:  rflaf predict houses.rflaf new.csv --out prices.csv
     """
+    out = None if str(out) == "-" else out
     if out is not None:
         check_other(out, data, model)
+        check_table_output(out)
     predictor, rows = _load(model), read_rows(read_from(data, header))
     deviation = _deviation(model) if std else None
     chunks = (_predictions(predictor, chunk, probabilities, deviation) for _, chunk in rows if chunk.num_rows)

@@ -63,8 +63,16 @@ _RULES: dict[str, Rule] = {
         "0.5 is the median.",
     ),
     "scale": (is_flag, "must be True or False", "Use True."),
-    "bandwidth": (or_word("auto", is_positive), AUTO_POSITIVE, "Use 'auto'."),
-    "alpha": (or_word("auto", is_non_negative), "must be 'auto' or a number, at least zero", "Use 'auto'."),
+    "bandwidth": (
+        or_word("auto", lambda value: is_positive(value) and 1e-12 <= value <= 1e100),
+        f"{AUTO_POSITIVE}, from 1e-12 to 1e100",
+        "Use 'auto'.",
+    ),
+    "alpha": (
+        or_word("auto", lambda value: is_non_negative(value) and value <= 1e30),
+        "must be 'auto' or a number, at least zero and at most 1e30",
+        "Use 'auto'.",
+    ),
     "fit_intercept": (is_flag, "must be True or False", "Use True."),
     "n_jobs": (
         lambda value: value is None or (is_whole(value) and value != 0),

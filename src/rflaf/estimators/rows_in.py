@@ -102,10 +102,16 @@ class ReadsRows(BaseEstimator):
     def _checked(self, X: Any, y: Any, reset: bool, **of_targets: Any) -> tuple[Any, Array]:
         """Return rows and targets in memory, validated by scikit-learn; encoded rows have the encoding's names."""
         rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
+        kind = np.asarray(y).dtype
+        if rules.get("y_numeric") and kind.kind in "mM":
+            rule = "targets of a regression must be numbers"
+            raise InvalidParameterError(rule, str(kind), "Subtract a date and divide by a unit of time.")
         if self.table_encoding_ is None or not isinstance(X, np.ndarray):
-            checked: tuple[Any, Array] = validate_data(self, X, y, reset=reset, **rules)
+            with _quietly():
+                checked: tuple[Any, Array] = validate_data(self, X, y, reset=reset, **rules)
             return checked
-        X, y = check_X_y(X, y, estimator=self, **rules)
+        with _quietly():
+            X, y = check_X_y(X, y, estimator=self, **rules)
         if reset:
             _check_feature_names(self, None, reset=True)
             self.n_features_in_ = X.shape[1]
@@ -162,7 +168,8 @@ class ReadsRows(BaseEstimator):
             if names != list(self.feature_names_in_) or not is_plain(X):
                 encoded: Array = check_array(self.table_encoding_.transform(X), estimator=self)
                 return encoded
-        X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+        with _quietly():
+            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _by_files(self, X: Any, answer: Callable[[Any], Array], out: Array | None) -> Array:
@@ -244,6 +251,11 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
     return out
 
 
+def _quietly() -> np.errstate:
+    """Return a context in which sums of large values, by which scikit-learn finds NaN, may overflow."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
 def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
     """Return the weights of the rows of ``X``, validated, or None."""
     if sample_weight is None:
@@ -252,7 +264,8 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."
         )
-    weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    with _quietly():
+        weight: Array = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weight.max())
     if not _LEAST_WEIGHT < largest < 1 / _LEAST_WEIGHT:  # their unit has no effect, but single precision has a range
         weight = np.ldexp(weight, -int(np.frexp(largest)[1]))

@@ -8,18 +8,19 @@ same equations. `rflaf.model.ridge` solves them, without the rows, for any ridge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
+from rflaf.rows.packed import FIXED
 
 from .ridge import RidgeSystem
 
 
-@dataclass(slots=True)
+@dataclass  # without slots, which skops cannot store
 class NormalEquations:
     """Moments of rows [z | 1 | y].
 
@@ -33,7 +34,7 @@ class NormalEquations:
     """
 
     moments: Array
-    n_outputs: int
+    n_outputs: int = field(metadata=FIXED)
     n_rows: float
     whole_weights: bool = True
     precision: float = float(np.finfo(np.float64).eps)

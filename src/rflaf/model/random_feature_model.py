@@ -208,14 +208,17 @@ class RandomFeatureModel:
         """
         rows = np.asarray(X, np.float64)
         directions = self.directions
-        parts = np.std(rows, axis=0)[:, None] * np.abs(directions.W)
+        largest = np.abs(rows).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # no squares of large numbers
+        parts = (unit * np.std(rows / unit, axis=0))[:, None] * np.abs(directions.W)
         if self.curves is not None:
             for curve, column in enumerate(self.curves.knots.columns):
                 parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
         z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
-        amplitude = z * np.sqrt(np.sum(self.v**2, axis=1))
+        amplitude = z * _lengths(self.v)
         spread = np.std(self.projections(rows), axis=0)
-        share = np.sqrt(np.sum((parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0)) ** 2, axis=1))
+        amplitude /= amplitude.max(initial=0.0) or 1.0  # shares alone matter, and products stay numbers
+        share = _lengths(parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0))
         total = share.sum()
         return np.asarray(share / total if total > 0 else share)
 
@@ -312,3 +315,10 @@ def _predict_in_threads(predict: Callable[..., None], X: Any, out: Array, n_thre
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(lambda i: predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))
+
+
+def _lengths(rows: Array) -> Array:
+    """Return the Euclidean length of every row, (n_rows,), without squares of large numbers."""
+    largest = np.abs(rows).max(axis=1, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(unit * np.sqrt(np.sum((rows / unit[:, None]) ** 2, axis=1)))

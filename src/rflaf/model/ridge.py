@@ -36,6 +36,10 @@ class Remedy(Enum):
     JITTER = "singular to rounding: factored after adding a jitter to its unit diagonal"
     EIGENVALUES = "indefinite to rounding: solved on its eigenvectors with the smallest left out"
 
+    def __reduce__(self) -> tuple[type[Enum], tuple[str]]:
+        """Rebuild by the value, for tools that store objects without pickle."""
+        return type(self), (self.value,)
+
 
 @dataclass(frozen=True)
 class RidgeSystem:

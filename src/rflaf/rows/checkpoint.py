@@ -3,23 +3,24 @@
 The seed determines everything between the passes, so the same fit started again reads their results in order and ends
 at the same model, bit for bit. Refined models record their state after every epoch, or more often where it is long.
 
-The file is a title line, then append-only records: a line of JSON, and arrays as NumPy writes them, without pickle. The
-checksum drops a record cut short by a crash. A pass is recorded where computing its result took longer than reading it
-will. The file is removed when the fit is complete.
+The file is a title line, then append-only records: a line of sizes and checksums, JSON, and the bytes of arrays. The
+last record may be cut short by a crash and is dropped then; any other damage, and a record that no pass of this fit
+makes, is refused. A pass is recorded where computing its result took longer than reading it will; copies of rows, and
+passes over one block, are not. What a pass must make is known from its first block, which is computed again. The file
+is removed when the fit is complete.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import io
+import hashlib
 import json
 import os
-import sys
+import re
+import stat
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from enum import Enum
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -31,12 +32,14 @@ from rflaf.errors import Array, CheckpointWarning, InvalidParameterError
 
 from .blocks import Block, BlockSource, innermost
 from .executors import Executor, Item, Items, State, Total, WrappingExecutor
+from .packed import Packed, UnlikeError, is_plain, pack, refuse_unlike, unpack
 
-_TITLE = b"rflaf checkpoint 2\n"
+_TITLE = b"rflaf checkpoint 3\n"
+_SIZES = re.compile(rb"([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9a-f]{64}) ([0-9a-f]{8})\n")
+_SIZES_LENGTH = 16 + 1 + 16 + 1 + 64 + 1 + 8 + 1
 _LEAST_SECONDS = 0.5
 _BYTES_PER_SECOND = 1e8  # lower bound on the speed of writing and reading a record
 _MOST_DEAD = 2**26  # bytes of replaced records before the file is compacted
-_PACKAGE = __name__.partition(".")[0]
 
 
 class Recorded(WrappingExecutor):
@@ -47,19 +50,30 @@ class Recorded(WrappingExecutor):
         self._journal = journal
 
     def reduce(self, items: Items[Item], map_item: Callable[..., Total], label: str = "") -> Total:
-        if isinstance(items, list | tuple):  # blocks in memory, which a pass may change
+        if isinstance(items, list | tuple) or len(items) < 2:  # blocks in memory, which a pass may change; or one block
             return self._executor.reduce(items, map_item, label)
-        total: Total = self._once(len(items), label, lambda: self._executor.reduce(items, map_item, label))
-        return total
+        key = self._journal.next_key(len(items), label)
+        if key in self._journal:
+            total: Total = self._journal.read(key, self._executor.reduce([items[0]], map_item, label))
+            return total
+        return self._computed(key, lambda: self._executor.reduce(items, map_item, label))
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> Any:
-        return self._once(len(items), label, lambda: self._executor.map(items, map_item, label))
+        key = self._journal.next_key(len(items), label)
+        if key not in self._journal:
+            return self._computed(key, lambda: self._executor.map(items, map_item, label), is_plain)
+        results = self._journal.read(key)
+        if not isinstance(results, list) or len(results) != len(items):
+            raise _forged(self._journal.path, f"no results of {len(items)} items")
+        return results
 
     def fold(self, n_steps: int, state: State, advance: Callable[[State, int], State], label: str = "") -> State:
         key = self._journal.next_key(n_steps, label)
         first = 0
         if key in self._journal:
-            first, state = self._journal.read(key)
+            first, state = self._journal.read(key, (0, state))
+            if not 0 < first <= n_steps or not isinstance(first, int):
+                raise _forged(self._journal.path, f"step {first} of {n_steps}")
         kept = perf_counter()
 
         def advance_and_record(before: State, step: int) -> State:
@@ -71,13 +85,12 @@ class Recorded(WrappingExecutor):
 
         return self._executor.fold(n_steps - first, state, advance_and_record, label)
 
-    def _once(self, n_items: int, label: str, compute: Callable[[], Any]) -> Any:
-        key = self._journal.next_key(n_items, label)
-        if key in self._journal:
-            return self._journal.read(key)
+    def _computed(
+        self, key: str, compute: Callable[[], Any], recordable: Callable[[Packed], bool] = lambda packed: True
+    ) -> Any:
         started = perf_counter()
         result = compute()
-        self._journal.keep(key, result, perf_counter() - started)
+        self._journal.keep(key, result, perf_counter() - started, recordable)
         return result
 
 
@@ -88,8 +101,11 @@ class Journal:
         self.path = path
         self._records: dict[str, tuple[int, int]] = {}  # start and size
         self._end, self._calls, self._full = 0, 0, False
+        self.was_read = False
+        self._fresh = path.with_name(path.name + ".new")  # of a compaction
         if path.exists():
             self._scan()
+            self._fresh.unlink(missing_ok=True)
 
     def __contains__(self, key: str) -> bool:
         return key in self._records
@@ -106,36 +122,49 @@ class Journal:
             raise _another(self.path, f"pass {others[0]!r} where this fit has {key!r}")
         return key
 
-    def read(self, key: str) -> Any:
-        """Return the value of a key."""
+    def read(self, key: str, like: Any = None) -> Any:
+        """Return the value of a key, which has the outline of ``like``, or is plain if that is None."""
+        start, _ = self._records[key]
         with self.path.open("rb") as file:
-            file.seek(self._records[key][0])
-            header = json.loads(file.readline())
-            with np.load(io.BytesIO(file.read(header["size"])), allow_pickle=False) as arrays:
-                return _unpack(header["value"], arrays)
+            record = _read_record(file, start, self._end)
+        try:
+            if record is None:
+                raise UnlikeError("a record that was there a moment ago")
+            packed = _decode(*record)[1]
+            if like is not None:
+                refuse_unlike(packed, pack(like))
+            elif not is_plain(packed):
+                raise UnlikeError("objects where a pass makes numbers and arrays")
+            value = unpack(packed)
+        except (UnlikeError, TypeError) as error:
+            raise _forged(self.path, str(error)) from None
+        self.was_read = True
+        return value
 
-    def keep(self, key: str, value: Any, seconds: float) -> bool:
+    def keep(
+        self,
+        key: str,
+        value: Any,
+        seconds: float,
+        recordable: Callable[[Packed], bool] = lambda packed: True,
+    ) -> bool:
         """Record a value if computing it took long enough; a value of foreign objects is not recorded."""
         if seconds < _LEAST_SECONDS or self._full:
             return False
-        arrays: list[Array] = []
         try:
-            packed = _pack(value, arrays)
+            packed = pack(value)
         except TypeError:
             return False
-        if seconds < _LEAST_SECONDS + sum(array.nbytes for array in arrays) / _BYTES_PER_SECOND:
+        size = sum(array.nbytes for array in packed.arrays)
+        if not recordable(packed) or seconds < _LEAST_SECONDS + size / _BYTES_PER_SECOND:
             return False
-        return self.write(key, packed, arrays)
+        return self.write(key, packed)
 
-    def write(self, key: str, packed: Any, arrays: list[Array]) -> bool:
+    def write(self, key: str, packed: Packed) -> bool:
         """Append a record and flush it to disk. A full disk ends the recording, not the fit."""
-        payload = io.BytesIO()
-        np.savez(payload, **{str(number): array for number, array in enumerate(arrays)})  # type: ignore[arg-type]
-        body = payload.getvalue()
-        header = {"key": key, "size": len(body), "crc": zlib.crc32(body), "value": packed}
-        line = json.dumps(header).encode() + b"\n"
+        content = _encode(key, packed)
         try:
-            self._append(line + body)
+            self._append(content)
         except OSError as error:
             self._full = True
             with suppress(OSError):
@@ -147,8 +176,8 @@ class Journal:
                 stacklevel=2,
             )
             return False
-        self._records[key] = self._end, len(line) + len(body)
-        self._end += len(line) + len(body)
+        self._records[key] = self._end, len(content)
+        self._end += len(content)
         if self._end - sum(size for _, size in self._records.values()) > _MOST_DEAD:
             self._compact()
         return True
@@ -166,10 +195,9 @@ class Journal:
 
     def _compact(self) -> None:
         """Write the valid records to a new file and replace the old one atomically."""
-        fresh = self.path.with_name(self.path.name + ".new")
         records, end = {}, len(_TITLE)
         with suppress(OSError):
-            with self.path.open("rb") as old, fresh.open("wb") as new:
+            with self.path.open("rb") as old, self._fresh.open("wb") as new:
                 new.write(_TITLE)
                 for key, (start, size) in self._records.items():
                     old.seek(start)
@@ -178,28 +206,80 @@ class Journal:
                     end += size
                 new.flush()
                 os.fsync(new.fileno())
-            os.replace(fresh, self.path)
+            os.replace(self._fresh, self.path)
             self._records, self._end = records, end
 
     def _scan(self) -> None:
-        """Find the records of a file, up to the first damaged one."""
+        """Find the records of a file, but for a last one that a crash cut short; any other damage is refused."""
+        if not stat.S_ISREG(self.path.stat().st_mode):
+            raise _foreign(self.path)
         with self.path.open("rb") as file:
-            if file.readline() != _TITLE:
-                raise InvalidParameterError(
-                    "checkpoint must name a file of this package, or none", str(self.path), "Use another path."
-                )
+            size = os.fstat(file.fileno()).st_size
+            if file.read(len(_TITLE)) != _TITLE:
+                raise _foreign(self.path)
             self._end = len(_TITLE)
-            while line := file.readline():
-                try:
-                    header = json.loads(line)
-                    whole = zlib.crc32(file.read(header["size"])) == header["crc"]
-                except (ValueError, KeyError, TypeError):
-                    break
-                if not whole:
-                    break
-                size = len(line) + header["size"]
-                self._records[header["key"]] = self._end, size
-                self._end += size
+            try:
+                while (record := _read_record(file, self._end, size)) is not None:
+                    key = _decode(*record)[0]
+                    length = _SIZES_LENGTH + sum(map(len, record))
+                    self._records[key] = self._end, length
+                    self._end += length
+            except UnlikeError as error:
+                raise _forged(self.path, str(error)) from None
+
+
+def _encode(key: str, packed: Packed) -> bytes:
+    """Return the bytes of a record: sizes and checksums, JSON, arrays."""
+    about = [[array.dtype.str, list(array.shape), _order(array)] for array in packed.arrays]
+    text = json.dumps({"key": key, "value": packed.value, "arrays": about}).encode()
+    body = b"".join(array.tobytes(order=_order(array)) for array in packed.arrays)  # type: ignore[arg-type]
+    sizes = f"{len(text):016x} {len(body):016x} {hashlib.sha256(text + body).hexdigest()} ".encode()
+    return sizes + f"{zlib.crc32(sizes):08x}\n".encode() + text + body
+
+
+def _order(array: Array) -> str:
+    """Return the order of an array in memory, on which the rounding of products depends."""
+    return "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+
+
+def _read_record(file: Any, start: int, end: int) -> tuple[bytes, bytes] | None:
+    """Return JSON and arrays of the record at ``start``; None if the file ends before the record does."""
+    file.seek(start)
+    line = file.read(_SIZES_LENGTH)
+    if len(line) < _SIZES_LENGTH:
+        return None
+    found = _SIZES.fullmatch(line)
+    if found is None or zlib.crc32(line[:-9]) != int(found[4], 16):
+        raise UnlikeError(f"a damaged record at byte {start}")
+    n_text, n_body = int(found[1], 16), int(found[2], 16)
+    if start + _SIZES_LENGTH + n_text + n_body > end:
+        return None
+    text, body = file.read(n_text), file.read(n_body)
+    if hashlib.sha256(text + body).hexdigest().encode() != found[3]:
+        raise UnlikeError(f"a damaged record at byte {start}")
+    return text, body
+
+
+def _decode(text: bytes, body: bytes) -> tuple[str, Packed]:
+    """Return key and packed value of a record; the arrays may be written to."""
+    try:
+        header = json.loads(text)
+        key, arrays, start = header["key"], [], 0
+        for name, shape, order in header["arrays"]:
+            dtype = np.dtype(name)
+            if dtype.hasobject or dtype.kind not in "biufcSU" or not all(type(n) is int and n >= 0 for n in shape):
+                raise UnlikeError(f"an array of {name} {shape}")
+            n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
+            if n_bytes > len(body) - start:
+                raise UnlikeError(f"an array of {name} {shape} that is not there")
+            flat = np.frombuffer(body, dtype, n_bytes // max(dtype.itemsize, 1), start)
+            arrays.append(flat.reshape(shape, order=order).copy(order))
+            start += n_bytes
+        if start != len(body) or not isinstance(key, str):
+            raise UnlikeError("arrays that nothing speaks of")
+        return key, Packed(header["value"], arrays)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UnlikeError(str(error)) from None
 
 
 @contextmanager
@@ -226,19 +306,26 @@ def resumed(
     about = {"parameters": parameters, "rows": fingerprint(source, executor)}
     key, state = "0 fit", rng.bit_generator.state
     if key in journal:
-        before, state_before = journal.read(key)
+        before, state_before = journal.read(key, (about, state))
         if before != about:
             differs = "parameters" if before["parameters"] != parameters else "rows"
             raise _another(file, f"one of other {differs}")
         if seeded and not _same(state_before, state):
             raise _another(file, "one of another random_state")
-        rng.bit_generator.state = state_before
+        try:
+            rng.bit_generator.state = state_before
+        except (TypeError, ValueError, OverflowError) as error:
+            raise _forged(file, str(error)) from None
     else:
-        arrays: list[Array] = []
-        journal.write(key, _pack((about, state), arrays), arrays)
+        if len(journal):
+            raise _forged(file, "no record of what the fit is")
+        journal.write(key, pack((about, state)))
+    journal.was_read = False
     try:
         yield Recorded(executor, journal)
-    except BaseException:
+    except BaseException as error:
+        if journal.was_read and not isinstance(error, KeyboardInterrupt):
+            error.add_note(f"The fit had read results from the checkpoint {file}; if it fails only with it, remove it.")
         if len(journal) == 1:
             file.unlink(missing_ok=True)
         raise
@@ -250,11 +337,20 @@ def _another(path: Path, found: str) -> InvalidParameterError:
     return InvalidParameterError(rule, found, "Remove the file, or name another.")
 
 
+def _forged(path: Path, found: str) -> InvalidParameterError:
+    rule = f"the checkpoint {path} must be as a fit of this package wrote it"
+    return InvalidParameterError(rule, found, "Remove the file; the fit begins anew.")
+
+
+def _foreign(path: Path) -> InvalidParameterError:
+    rule = "checkpoint must name a file of this package and version, or none"
+    return InvalidParameterError(rule, str(path), "Use another path.")
+
+
 def _same(first: Any, second: Any) -> bool:
     """Return whether two states of a generator are equal."""
-    arrays: tuple[list[Array], list[Array]] = [], []
-    alike = _pack(first, arrays[0]) == _pack(second, arrays[1])
-    return alike and all(np.array_equal(a, b) for a, b in zip(*arrays, strict=True))
+    one, other = pack(first), pack(second)
+    return one.value == other.value and all(map(np.array_equal, one.arrays, other.arrays))
 
 
 def fingerprint(source: BlockSource, executor: Executor) -> int:
@@ -274,63 +370,3 @@ def _block_crc(block: Block) -> int:
         if part is not None:
             crc = zlib.crc32(np.ascontiguousarray(part).tobytes(), crc)
     return crc
-
-
-def _pack(value: Any, arrays: list[Array]) -> Any:
-    """Return plain JSON for a value of numbers, strings, arrays and objects of this package; arrays are set aside."""
-    if value is None or isinstance(value, bool | str) or type(value) in (int, float):
-        return value
-    if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.hasobject:
-            raise TypeError(value.dtype)
-        arrays.append(np.asarray(value))
-        return {"array" if isinstance(value, np.ndarray) else "scalar": len(arrays) - 1}
-    if isinstance(value, dict):
-        return {"dict": [[_pack(key, arrays), _pack(part, arrays)] for key, part in value.items()]}
-    if type(value) in (list, tuple):
-        return {type(value).__name__: [_pack(part, arrays) for part in value]}
-    kind = type(value)
-    if kind.__module__.partition(".")[0] != _PACKAGE:
-        raise TypeError(kind)
-    name = kind.__name__
-    if isinstance(value, Enum):
-        return {"enum": name, "member": value.name}
-    if isinstance(value, tuple):
-        return {"named": name, "fields": [_pack(part, arrays) for part in value]}
-    if dataclasses.is_dataclass(value):
-        fields = [field.name for field in dataclasses.fields(value) if field.init]
-        return {"data": name, "fields": {field: _pack(getattr(value, field), arrays) for field in fields}}
-    raise TypeError(kind)
-
-
-def _unpack(packed: Any, arrays: Any) -> Any:
-    if not isinstance(packed, dict):
-        return packed
-    kind, content = next(iter(packed.items()))
-    if kind in ("array", "scalar"):
-        return arrays[str(content)] if kind == "array" else arrays[str(content)][()]
-    if kind == "dict":
-        return {_unpack(key, arrays): _unpack(part, arrays) for key, part in content}
-    if kind in ("list", "tuple"):
-        parts = [_unpack(part, arrays) for part in content]
-        return parts if kind == "list" else tuple(parts)
-    named = _type_named(content)
-    if kind == "enum":
-        return named[packed["member"]]
-    if kind == "named":
-        return named(*(_unpack(part, arrays) for part in packed["fields"]))
-    return named(**{field: _unpack(part, arrays) for field, part in packed["fields"].items()})
-
-
-def _type_named(name: str) -> Any:
-    """Return the loaded tuple, dataclass or enumeration of this package with that unique name; nothing is imported."""
-    found = {
-        kind
-        for module, content in list(sys.modules.items())
-        if module.partition(".")[0] == _PACKAGE and isinstance(kind := vars(content).get(name), type)
-        if kind.__module__.partition(".")[0] == _PACKAGE and kind.__name__ == name
-        if dataclasses.is_dataclass(kind) or issubclass(kind, tuple | Enum)
-    }
-    if len(found) != 1:
-        raise InvalidParameterError("a checkpoint must hold results of this package only", name, "Remove the file.")
-    return found.pop()

@@ -18,12 +18,17 @@ from rflaf.errors import Array
 from .blocks import Block, BlockSource, Scratch
 from .executors import Executor
 
+_LEAST_SQUARE = float(np.finfo(np.float64).tiny)  # a sum of squares below it is rounding, or nothing
+_ROUNDING = 8 * np.finfo(np.float64).eps  # of a mean: a smaller deviation is none
 _BITS, _WEIGHT_BITS = 30, 40  # of a mean or a spread, relative to the spread, and of a sum of weights that matter
 
 
 @dataclass(slots=True)
 class ColumnMoments:
-    """Sum of weights, means (k,) and weighted sums of squared deviations (k,) of columns."""
+    """Sum of weights, means (k,) and weighted sums of squared deviations (k,) of columns.
+
+    Squares that underflow count as the least number, so that a column that varies is never taken for a constant.
+    """
 
     weight: float
     mean: Array
@@ -43,8 +48,11 @@ class ColumnMoments:
         centred = dense - mean
         rest = w @ centred / total
         centred -= rest
-        np.square(centred, out=centred)
-        return cls(total, mean + rest, w @ centred)
+        deviation = w @ np.square(centred)
+        if (low := deviation < _LEAST_SQUARE).any():
+            varies = (np.abs(centred[:, low]) > _ROUNDING * np.abs(mean[low])) & (w > 0)[:, None]
+            deviation[low] = np.where(varies.any(axis=0), _LEAST_SQUARE, deviation[low])
+        return cls(total, mean + rest, deviation)
 
     def __iadd__(self, other: ColumnMoments) -> Self:
         total = self.weight + other.weight
@@ -57,7 +65,7 @@ class ColumnMoments:
 
     def settled(self) -> ColumnMoments:
         """Return the moments without their last bits: they depend on the cuts of rows; a search amplifies them."""
-        spread = np.frexp(self.scale)[1] - _BITS
+        spread = np.where(self.scale > 0, np.frexp(self.scale)[1] - _BITS, 0)
         mean = np.ldexp(np.round(np.ldexp(self.mean, -spread)), spread)
         weight = float(shortened(np.float64(self.weight), _WEIGHT_BITS))
         return ColumnMoments(weight, np.where(self.scale > 0, mean, self.mean), shortened(self.deviation, _BITS))
@@ -66,7 +74,7 @@ class ColumnMoments:
     def scale(self) -> Array:
         """Standard deviations; zero for a column that is constant to rounding."""
         scale = np.sqrt(self.deviation / self.weight)
-        rounding = 8 * np.finfo(np.float64).eps * np.abs(self.mean)
+        rounding = _ROUNDING * np.abs(self.mean)
         return np.where(scale > rounding, scale, 0.0)
 
 
@@ -165,5 +173,9 @@ def _sparse_moments(rows: Any, w: Array, total: float) -> tuple[Array, Array]:
     absent = np.where(missing, np.maximum(total - stored, 0), 0)  # exactly zero for a full column
     mean = np.bincount(column, weight * rows.data, rows.shape[1]) / total
     mean += (np.bincount(column, weight * (rows.data - mean[column]), rows.shape[1]) - absent * mean) / total
-    spread = np.bincount(column, weight * (rows.data - mean[column]) ** 2, rows.shape[1])
-    return mean, spread + absent * mean**2
+    spread = np.bincount(column, weight * (rows.data - mean[column]) ** 2, rows.shape[1]) + absent * mean**2
+    if (low := spread < _LEAST_SQUARE).any():
+        off = np.abs(rows.data - mean[column]) > _ROUNDING * np.abs(mean[column])
+        varies = np.bincount(column, off & (weight > 0), rows.shape[1]) > 0
+        spread[low & varies] = _LEAST_SQUARE
+    return mean, spread

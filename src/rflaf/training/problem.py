@@ -25,6 +25,8 @@ from rflaf.training.solvers.refined.encoded_rows import read
 from .specification import FitSpec
 
 _ROWS_FOR_A_CONSTANT = 20_000
+_LEAST_SPREAD = 1e-150  # of a column: squares of smaller deviations are lost
+_LEAST_WEIGHT, _MOST_WEIGHT = 1e-15, 1e15  # of a row on average: single precision holds sums of such
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +122,24 @@ def in_units(
 
 
 def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
-    """Return means and spreads of every column, the same for any partition of the rows; refuse overflows."""
-    with np.errstate(over="ignore", invalid="ignore"):
+    """Return means and spreads of every column, the same for any partition of the rows; refuse over- and underflows."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         moments = measure(source, executor)
-        finite = np.isfinite(moments.X.scale).all() and np.isfinite(moments.y.scale).all()
+        weight = moments.X.weight / max(moments.n_used, 1)
+        if not _LEAST_WEIGHT <= weight <= _MOST_WEIGHT:
+            rule = f"the mean of the weights above zero must be from {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}"
+            raise InvalidParameterError(rule, weight, "Divide the weights by their mean.")
+        finite = all(np.isfinite(part).all() for of in (moments.X, moments.y) for part in (of.mean, of.deviation))
+        spreads = {"X": moments.X.scale, "y": moments.y.scale}
     if not finite:
         raise InvalidParameterError(
             "the variance of every column of X and y must be a finite number",
             "an overflow",
             "Divide columns with values above 1e150 by a constant.",
         )
+    for name, spread in spreads.items():
+        for column in np.flatnonzero((spread > 0) & (spread < _LEAST_SPREAD))[:1]:
+            rule = f"the spread of every column of X and y must be zero, or at least {_LEAST_SPREAD:g}"
+            found = f"{spread[column]:.2g} or less in column {column} of {name}"
+            raise InvalidParameterError(rule, found, "Multiply the column by a constant.")
     return moments.settled()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,7 +120,10 @@ def unpack(path: Path) -> tuple[dict[str, Any], Arrays, int]:
 
 def _check_envelope(path: Path) -> int:
     """The size of a file whose header is no larger than it says, than the file, and than a header can be."""
-    size = path.stat().st_size
+    about = path.stat()
+    size = about.st_size
+    if not stat.S_ISREG(about.st_mode) and not stat.S_ISDIR(about.st_mode):  # reading a pipe would wait for ever
+        raise UnreadableModelFile(path, "it is a pipe or a device, not a file")
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, _LARGEST_HEADER):

@@ -13,7 +13,10 @@ from rflaf.functions._kernels import shapes as kernels
 
 from .base import LEAST_SHARE, Loss, Units
 
-HIGHEST_LOGARITHM = 30.0  # of a mean: above it the Poisson loss continues as a straight line
+HIGHEST_LOGARITHM = 88.0  # of a predicted count: more is no number in single precision
+_STRAIGHT_ABOVE = 30.0  # in units of the mean count: the loss continues as a straight line
+_MOST_COUNT = 1e34  # of which some thousandfold can still be predicted
+_MOST_WITHOUT_INTERCEPT = 1e10  # mean count, which is not scaled then
 
 
 class _OfSign(Loss):
@@ -124,15 +127,15 @@ class Poisson(Loss):
     name: ClassVar[str] = "Poisson"
 
     def value(self, f: Array, y: Array) -> Array:
-        beyond = np.maximum(f - HIGHEST_LOGARITHM, 0)
-        mean = np.exp(np.minimum(f, HIGHEST_LOGARITHM)) * (1 + beyond)
+        beyond = np.maximum(f - _STRAIGHT_ABOVE, 0)
+        mean = np.exp(np.minimum(f, _STRAIGHT_ABOVE)) * (1 + beyond)
         return np.sum(mean - y * f + scipy.special.xlogy(y, y) - y, axis=1)
 
     def slope(self, f: Array, y: Array) -> Array:
-        return np.exp(np.minimum(f, HIGHEST_LOGARITHM)) - y
+        return np.exp(np.minimum(f, _STRAIGHT_ABOVE)) - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        return np.where(f < HIGHEST_LOGARITHM, np.exp(np.minimum(f, HIGHEST_LOGARITHM)), 0.0)
+        return np.where(f < _STRAIGHT_ABOVE, np.exp(np.minimum(f, _STRAIGHT_ABOVE)), 0.0)
 
     def constant(self, y: Array, weight: Array) -> Array:
         return np.log(np.maximum(np.average(y, axis=0, weights=weight), LEAST_SHARE))
@@ -153,12 +156,18 @@ class Poisson(Loss):
         self.check_more(low)
         if not (high > 0).all():
             raise InvalidParameterError("some counts must be above zero", "zeros only", "There is nothing to fit.")
+        if not (high <= _MOST_COUNT).all():
+            rule = f"counts must be at most {_MOST_COUNT:g}"
+            raise InvalidParameterError(rule, float(high.max()), "Divide them by a constant.")
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         if not intercept:
+            if not (mean <= _MOST_WITHOUT_INTERCEPT).all():
+                rule = f"without an intercept the mean count must be at most {_MOST_WITHOUT_INTERCEPT:g}"
+                raise InvalidParameterError(rule, float(mean.max()), "Fit an intercept, or divide the counts.")
             return super().units(mean, spread, intercept)
         mean = np.where(mean > 0, mean, 1.0)
         return Units(np.zeros_like(mean), mean, np.log(mean), np.ones_like(mean))
 
     def kernel(self) -> tuple[int, float, float]:
-        return kernels.POISSON, HIGHEST_LOGARITHM, 0.0
+        return kernels.POISSON, _STRAIGHT_ABOVE, 0.0

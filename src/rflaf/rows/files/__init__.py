@@ -58,7 +58,8 @@ def open_table(
         if not (sample_weight is None or isinstance(sample_weight, str)):
             rule = "sample_weight of rows in files must be the name of a column"
             raise InvalidParameterError(rule, type(sample_weight).__name__, "Add one.")
-        request = Request(files, table, names, sample_weight, labels, encoding, summary)
+        seen = None if scanned is None else scanned.seen
+        request = Request(files, table, names, sample_weight, labels, encoding, summary, seen)
         direct = kind == "Parquet" and table.rows is None
         opened = open_parquet(request, reader) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))

@@ -32,7 +32,7 @@ from .first_scan import (
     write_inputs,
 )
 from .parquet_rows import ParquetRows, RowGroup, index_files
-from .source import FileSource, Reader
+from .source import FileSource, Reader, states_of
 from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 
 _LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
@@ -43,14 +43,16 @@ _WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
 
 def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | None = None) -> ScannedTable:
     """Summarise all columns of a table in one pass: the target over all rows, the others over the chosen rows."""
-    first, block_bytes = find_files(table.paths)[0], _block_bytes(table, memory)
-    return ScannedTable(table, _summarise_files(first, table, block_bytes, begin, whole=target))
+    files, block_bytes = find_files(table.paths), _block_bytes(table, memory)
+    seen = states_of(files)
+    return ScannedTable(table, _summarise_files(files[0], table, block_bytes, begin, whole=target), seen)
 
 
 def open_converted(request: Request, reader: Reader) -> OpenRows:
     """Open files that are copied as numbers to a temporary file."""
     table, encoding, summary = request.table, request.encoding, request.summary
     block_bytes = _block_bytes(table, reader.memory)
+    reader.watch(request.files, request.seen)
     if summary is None and (encoding is None or request.targets):
         needed = distinct(*request.inputs(column_names(table)), *request.beside)
         summary = _summarise_files(request.files[0], table, block_bytes, reader.begin, needed)
@@ -68,6 +70,8 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
             if _convert((chunk for _, chunk in pairs), RowGroup(path, file, 0, 0, 0), columns, seen, request, display):
                 shown[path] = file
     _refuse_no_rows(request.files[0], table, bool(shown))
+    reader.check_unchanged()
+    reader.watch([])  # what is read from now on is the copy
     refuse_weightless(seen, request)
     groups, _ = index_files(list(shown), shown)
     plain = [f"input {j}" for j in range(len(encoding.feature_names))]

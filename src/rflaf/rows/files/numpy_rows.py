@@ -52,6 +52,10 @@ class NumpyFile:
         found = np.fromfile(
             self.path, self.dtype, (stop - start) * width, offset=self.offset + start * width * self.dtype.itemsize
         )
+        if found.size < (stop - start) * width:
+            rule = f"{self.path} must hold all rows that its header promises, {self.shape[0]}"
+            found_rows = start + found.size // max(width, 1)
+            raise InvalidParameterError(rule, f"{found_rows} whole ones", "It was cut short: write it again.")
         return found.reshape(stop - start, *self.shape[1:])
 
 
@@ -124,6 +128,7 @@ class NumpyRows:
 
 def open_numpy(path: str, y: Any, sample_weight: Any, labels: bool, reader: Reader) -> OpenRows:
     """Open a .npy file of inputs, with targets and weights as .npy files or arrays."""
+    reader.watch([path, *(os.fspath(part) for part in (y, sample_weight) if isinstance(part, str | os.PathLike))])
     file = NumpyFile.open(path)
     if len(file.shape) != 2 or file.dtype.kind not in "fiub":
         raise InvalidParameterError(

@@ -268,6 +268,7 @@ class ParquetRows:
 def open_parquet(request: Request, reader: Reader) -> OpenRows:
     """Open Parquet files, scanned once unless they are only to be predicted."""
     files, targets, encoding = request.files, request.targets, request.encoding
+    reader.watch(files, request.seen)
     groups, schemas = index_files(files, {})
     _check_schemas(files, schemas, request.beside)
     _check_schemas(files, schemas, request.inputs(schemas[0].names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, TableView, drawn_rows
 from rflaf.rows.progress import Begin, Quiet
 
@@ -47,6 +47,18 @@ class Reader:
         self.begin, self.memory = begin, memory
         self.pool = ThreadPoolExecutor(1, thread_name_prefix="rflaf-reader")
         self.exits = ExitStack()
+        self._seen: Mapping[str, tuple[int, ...]] = {}
+
+    def watch(self, files: Sequence[str], seen: Mapping[str, tuple[int, ...]] | None = None) -> None:
+        """Take these files for the ones to read from now on, as they are or as they were ``seen`` before."""
+        self._seen = states_of(files) if seen is None else seen
+
+    def check_unchanged(self) -> None:
+        """Refuse to go on with a file that was replaced or written to since it was first read."""
+        for file, before in self._seen.items():
+            if states_of([file])[file] != before:
+                rule = "files must not change while a model is fitted to them"
+                raise InvalidParameterError(rule, f"{file}, which did", "Fit again when it is complete.")
 
     def close(self) -> None:
         self.pool.shutdown(wait=True, cancel_futures=True)
@@ -120,6 +132,7 @@ class FileSource(TableView):
 
     def _read(self, index: int) -> Block:
         start = index * self.block_rows
+        self.reader.check_unchanged()
         block = self.source.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
         return replace(block, first=start)
 
@@ -138,10 +151,23 @@ class FileSource(TableView):
     def sample(self, n_rows: int, rng: np.random.Generator) -> ArraySource:
         """The rows that the same generator draws from an array, in one pass over the files that have some."""
         rows = drawn_rows(self.n_samples, n_rows, rng)
+        self.reader.check_unchanged()
         with self.reader.begin("draw rows", rows.size, rows.size) as display:
             taking = self.reader.pool.submit(self.source.take, rows, self._at_once, display.advance)
             block = taking.result()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
+
+
+def states_of(files: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the number, size and time of every file: they change when it is replaced or written to."""
+    found: dict[str, tuple[int, ...]] = {}
+    for file in files:
+        try:
+            about = os.stat(file)
+            found[file] = about.st_ino, about.st_size, about.st_mtime_ns
+        except FileNotFoundError:
+            found[file] = ()
+    return found
 
 
 def fingerprint_of(files: list[str], others: object) -> int:

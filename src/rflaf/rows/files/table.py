@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -90,6 +90,7 @@ class ScannedTable:
 
     table: Table
     summary: TableSummary
+    seen: Mapping[str, tuple[int, ...]] | None = None  # state of every file when it was scanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class Request:
     labels: bool = False  # whether targets are labels, left as they are
     encoding: TableEncoding | None = None  # of a fit, None where it is to be learned
     summary: TableSummary | None = None  # of the columns, where they were scanned before
+    seen: Mapping[str, tuple[int, ...]] | None = None  # state of every file then
 
     @property
     def beside(self) -> list[str]:

@@ -195,6 +195,7 @@ def minimise_on_sphere(
         length = float(np.linalg.norm(raw))
         a = raw * (radius / length)
         value, slope = objective(a)
+        value = max(value, float(np.finfo(np.float64).tiny))  # rows that are fitted exactly have a risk of zero
         seen[x.tobytes()] = value
         trace.extend([value] if not trace else [])
         tangent = (slope - a * (slope @ a) / radius**2) * (radius / length)

@@ -1,0 +1,165 @@
+"""Mutants of the numerical core: ``python benchmarks/mutants.py --records mutants.jsonl``; all of them take hours.
+
+One operator, comparison, number, minimum or maximum of a file is changed at a time, in a copy of the package, and the
+tests of that file are run until one fails. A mutant that no test kills is printed with its line; REASONS states why
+some may live. Every mutant is a line of the records, so that a stopped run goes on. ``--most 30`` takes a random part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = {
+    "model/normal_equations.py": ["tests/model/test_normal_equations.py", "tests/model/test_last_layer.py"],
+    "model/ridge.py": [
+        "tests/model/test_normal_equations.py",
+        "tests/model/test_honest_digits.py",
+        "tests/model/test_last_layer.py",
+    ],
+    "training/solvers/leverage.py": ["tests/training/test_leverage.py", "tests/training/test_algorithm1.py"],
+}
+REASONS = {  # part of a line -> why a mutant of it may live
+    "_JITTERS =": "another size of a jitter is as good",
+    "_RIDGES_PER_DECADE": "a finer or coarser grid of ridges is as good",
+    "_LEAST_RIDGE, _LARGEST_RIDGE": "likewise",
+    "_REFINEMENTS, _REFINED": "one step more or less of a refinement that ends by its residual",
+    "_PIVOT_FLOOR": "the floor is a choice within decades",
+    "_EIGENVALUE_FLOOR": "likewise",
+    "_AS_GOOD": "likewise",
+    "_MOST_DEGREES": "likewise",
+    "_POWER_": "steps and tolerance of a power iteration",
+    "moments.shape[0]": "the matrix is square",
+    "overwrite_a": "in place or not: the same numbers",
+    "finfo(float).tiny": "guards a division by zero",
+    "finfo(float).eps": "a rounding bound within a factor of two",
+}
+SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
+COMPARES = {ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+NAMES = {"max": "min", "min": "max", "maximum": "minimum", "minimum": "maximum", "argmin": "argmax", "argmax": "argmin"}
+
+
+def changes(node: ast.AST) -> Iterator[ast.AST]:
+    """Return changed copies of one node."""
+    if isinstance(node, ast.BinOp) and type(node.op) in SWAPS and not isinstance(node.left, ast.JoinedStr):
+        changed = copy.copy(node)
+        changed.op = SWAPS[type(node.op)]()
+        yield changed
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARES:
+        changed = copy.copy(node)
+        changed.ops = [COMPARES[type(node.ops[0])]()]
+        yield changed
+    if isinstance(node, ast.BoolOp):
+        changed = copy.copy(node)
+        changed.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield changed
+    if isinstance(node, ast.UnaryOp):
+        yield node.operand
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        yield ast.copy_location(ast.Constant(node.value + 1), node)
+    if isinstance(node, ast.Name) and node.id in NAMES:
+        yield ast.copy_location(ast.Name(NAMES[node.id], node.ctx), node)
+    if isinstance(node, ast.Attribute) and node.attr in NAMES:
+        changed = copy.copy(node)
+        changed.attr = NAMES[node.attr]
+        yield changed
+
+
+def mutants(source: str) -> list[tuple[int, str]]:
+    """Return line and source of every mutant; annotations and docstrings stay."""
+    tree = ast.parse(source)
+    found = []
+    for parent in ast.walk(tree):
+        for field, value in ast.iter_fields(parent):
+            if field in ("annotation", "returns", "decorator_list"):
+                continue
+            places = enumerate(value) if isinstance(value, list) else [(None, value)]
+            for index, node in places:
+                if not isinstance(node, ast.AST):
+                    continue
+                for changed in changes(node):
+                    ast.copy_location(changed, node)
+                    put(parent, field, index, changed)
+                    found.append((getattr(node, "lineno", 0), ast.unparse(ast.fix_missing_locations(tree))))
+                    put(parent, field, index, node)
+    return found
+
+
+def put(parent: ast.AST, field: str, index: int | None, node: ast.AST) -> None:
+    if index is None:
+        setattr(parent, field, node)
+    else:
+        getattr(parent, field)[index] = node
+
+
+def survives(place: Path, text: str, tests: list[str], folder: Path, seconds: float) -> bool:
+    place.write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return False
+    return done.returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", default=list(TESTS))
+    parser.add_argument("--most", type=int, default=10**6, help="of the mutants of a file, drawn at random")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="of a file")
+    parser.add_argument("--seconds", type=float, default=600.0, help="until a mutant counts as killed by hanging")
+    parser.add_argument("--records", type=Path, default=Path("mutants.jsonl"))
+    given = parser.parse_args()
+    known = {}
+    if given.records.exists():
+        records = map(json.loads, given.records.read_text().splitlines())
+        known = {(record["file"], record["number"]): record for record in records}
+    with tempfile.TemporaryDirectory() as name, given.records.open("a") as log:
+        folder = Path(name) / "src"
+        shutil.copytree(ROOT / "src", folder)
+        for file in given.files:
+            place, end = folder / "rflaf" / file, time.monotonic() + 60 * given.minutes
+            source = place.read_text()
+            lines, every = source.splitlines(), mutants(source)
+            order = random.Random(0).sample(range(len(every)), len(every))[: given.most]
+            if not survives(place, source, TESTS[file], folder, given.seconds):
+                print(f"{file}: the tests fail without any mutant")
+                return 2
+            for number in order:
+                if time.monotonic() > end:
+                    break
+                if (file, number) not in known:
+                    line, text = every[number]
+                    lives = survives(place, text, TESTS[file], folder, given.seconds)
+                    record = {"file": file, "number": number, "line": lines[line - 1].strip(), "lives": lives}
+                    known[file, number] = record
+                    log.write(json.dumps(record) + "\n")
+                    log.flush()
+            place.write_text(source)
+            tried = [record for (of, _), record in known.items() if of == file]
+            living = [record for record in tried if record["lives"]]
+            excused = [r for r in living if any(part in r["line"] for part in REASONS)]
+            killed = len(tried) - len(living)
+            print(f"{file}: {killed} of {len(tried)} tried killed ({len(every)} in all), {len(excused)} excused")
+            for record in living:
+                why = next((why for part, why in REASONS.items() if part in record["line"]), "NO REASON")
+                print(f"  lives: {record['line'][:100]}   [{why}]")
+            sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

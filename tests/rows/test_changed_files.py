@@ -1,0 +1,103 @@
+"""A file that changes between two passes, or is cut short, ends the fit with its name."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from rflaf import RFLAFRegressor
+from rflaf.errors import InvalidParameterError
+from rflaf.rows.files import converted, scan_table
+from rflaf.rows.files.source import FileSource, Reader
+from rflaf.rows.files.table import Table
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((5000, 2))
+Y = np.sin(X[:, 0])
+MODEL = RFLAFRegressor(3, directions="random", alpha=1e-3, random_state=0, n_jobs=1)
+
+
+def write(kind, folder, values):
+    pa = pytest.importorskip("pyarrow")
+    path = folder / f"rows.{kind}"
+    if kind == "npy":
+        np.save(path, values)
+        return path
+    table = pa.table({"a": values[:, 0], "b": values[:, 1], "y": Y})
+    if kind == "parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, path)
+    else:
+        import pyarrow.csv as arrow_csv
+
+        arrow_csv.write_csv(table, path)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["npy", "parquet"])
+def test_a_file_replaced_between_two_passes_is_named(kind, tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    path = write(kind, tmp_path, X)
+    other = write(kind, tmp_path / "new", -X)
+    passes = []
+    original = FileSource._read
+
+    def read(source, index):
+        passes.append(index)
+        if passes.count(0) == 2 and other.exists():
+            os.replace(other, path)
+        return original(source, index)
+
+    monkeypatch.setattr(FileSource, "_read", read)
+    with pytest.raises(InvalidParameterError, match=f"must not change while .*{path.name}, which did"):
+        MODEL.fit(path, Y if kind == "npy" else "y")
+
+
+def test_a_text_file_that_grows_while_it_is_copied_is_named(tmp_path, monkeypatch):
+    path = write("csv", tmp_path, X)
+    original = converted._convert
+
+    def convert(*about):
+        done = original(*about)
+        with path.open("a") as file:
+            file.write("1,2,3\n")
+        return done
+
+    monkeypatch.setattr(converted, "_convert", convert)
+    with pytest.raises(InvalidParameterError, match=r"must not change while .*rows.csv, which did"):
+        MODEL.fit(path, "y")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_file_replaced_after_its_scan_is_named(kind, tmp_path):
+    scanned = scan_table(Table(write(kind, tmp_path, X)), "y")
+    write(kind, tmp_path, X[::-1])
+    with pytest.raises(InvalidParameterError, match="must not change while"):
+        MODEL.fit(scanned, "y")
+
+
+def test_a_removed_file_counts_as_changed(tmp_path):
+    reader = Reader()
+    (tmp_path / "file").touch()
+    reader.watch([str(tmp_path / "file")])
+    reader.check_unchanged()
+    (tmp_path / "file").unlink()
+    with pytest.raises(InvalidParameterError, match="file, which did"):
+        reader.check_unchanged()
+    reader.close()
+
+
+def test_a_numpy_file_cut_short_names_itself(tmp_path, monkeypatch):
+    path = write("npy", tmp_path, X)
+    monkeypatch.setattr(Reader, "check_unchanged", lambda reader: None)
+    from rflaf.rows.files.numpy_rows import NumpyFile
+
+    file = NumpyFile.open(str(path))
+    os.truncate(path, path.stat().st_size - 100)
+    with pytest.raises(InvalidParameterError, match=r"rows.npy must hold all rows .* 5000; got '4993 whole ones'"):
+        file[4000:5000]
+    with pytest.raises(InvalidParameterError, match=r"one whole array; got .*rows.npy"):
+        MODEL.fit(path, Y)

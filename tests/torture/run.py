@@ -1,0 +1,86 @@
+"""Ten thousand hostile cases, sharded and resumable: ``make torture``, or
+
+    python tests/torture/run.py --cases 10000 --shard 1/2 --records torture.jsonl
+
+Every case is one line of the records, written before and after it runs: a case that kills the process, or takes longer
+than --seconds, is named by the next call, which goes on behind it. Exit code 1 if the contract was ever broken.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import json
+import random
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from cases import cases, check
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+
+def run_case(number: int) -> str:
+    """Draw and run one case; a broken contract is returned with its case."""
+    drawn: list[Any] = []
+
+    @seed(number)
+    @settings(
+        max_examples=3, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
+    )
+    @given(cases())
+    def one(case: Any) -> None:
+        drawn.append(case)
+
+    one()
+    case = drawn[-1]  # the first is always the simplest
+    try:
+        return check(case)
+    except BaseException as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        return f"BROKEN {type(error).__name__}: {error} ({where.filename}:{where.lineno}) in {case!r}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=10_000)
+    parser.add_argument("--shard", default="1/1")
+    parser.add_argument("--records", type=Path, default=Path("torture.jsonl"))
+    parser.add_argument("--seconds", type=float, default=60.0, help="of one case, until it counts as hanging")
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    given_arguments = parser.parse_args()
+    shard, n_shards = map(int, given_arguments.shard.split("/"))
+    records: dict[int, str] = {}
+    if given_arguments.records.exists():
+        for line in given_arguments.records.read_text().splitlines():
+            record = json.loads(line)
+            records[record["case"]] = record.get("outcome", "BROKEN the process ended or hung")
+    numbers = [n for n in range(given_arguments.cases) if n % n_shards == shard - 1 and n not in records]
+    random.Random(0).shuffle(numbers)
+    end = time.monotonic() + 60 * given_arguments.minutes
+    with given_arguments.records.open("a") as file:
+        for number in numbers:
+            if time.monotonic() > end:
+                break
+            file.write(json.dumps({"case": number}) + "\n")
+            file.flush()
+            faulthandler.dump_traceback_later(given_arguments.seconds, exit=True)
+            records[number] = run_case(number)
+            faulthandler.cancel_dump_traceback_later()
+            file.write(json.dumps({"case": number, "outcome": records[number]}) + "\n")
+            file.flush()
+    tally = Counter(outcome.split(" ")[0].rstrip(":") for outcome in records.values())
+    sys.stdout.write(f"{len(records)} cases: {dict(tally)}\n")
+    broken = {n: outcome for n, outcome in records.items() if outcome.startswith("BROKEN")}
+    for number, outcome in sorted(broken.items()):
+        sys.stdout.write(f"case {number}: {outcome[:600]}\n")
+    return int(bool(broken))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
