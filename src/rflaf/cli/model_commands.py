@@ -25,8 +25,9 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
-from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
+from .console import Data, Encoding, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
 from .fit_command import fit
+from .table_commands import inspect_table, is_model
 
 
 class Language(StrEnum):
@@ -45,6 +46,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
     header: Header = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Predict the target for the rows of a table, in their order.
@@ -55,7 +57,7 @@ def predict(
     """
     if out is not None:
         check_other(out, data, model)
-    estimator, rows = _load_model(model), read_rows(read_from(data, header))
+    estimator, rows = _load_model(model), read_rows(read_from(data, header, encoding))
     chunks = (_predictions(estimator, chunk, probabilities, std) for _, chunk in rows if chunk.num_rows)
     if out is None:
         _print_rows(chunks, as_json)
@@ -67,7 +69,7 @@ def predict(
     show({"rows": n_rows, "out": str(out)}, [f"{n_rows} predictions: {out}"], as_json)
 
 
-def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = False) -> None:
+def evaluate(model: Model, data: Data, header: Header = None, encoding: Encoding = None, as_json: Json = False) -> None:
     """Measure a model on a table with the target.
 
     Example:  rflaf evaluate houses.rflaf sold.csv
@@ -75,18 +77,28 @@ def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = Fa
     estimator = _load_model(model, measured=True)
     target = estimator.target_encoding_
     with working("evaluating"):
-        metrics, n_rows = measure(estimator, read_from(data, header))
+        metrics, n_rows = measure(estimator, read_from(data, header, encoding))
     values = {"rows": n_rows, "task": target.task, "target": target.name, "metrics": metrics}
     first = f"{target.task} of {target.name!r}, {n_rows} rows"
     show(values, (first, metrics_table(metrics)), as_json)
 
 
-def inspect(model: Model, as_json: Json = False) -> None:
-    """Show what is in a model file, without running anything of it.
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A model, or a table: CSV, Parquet ...", show_default=False)],
+    target: Annotated[str | None, typer.Option(help="Column to predict, of a table.", show_default=False)] = None,
+    header: Header = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is in a model file, without running anything of it; or how rflaf fit would read a table.
 
     Example:  rflaf inspect houses.rflaf
     """
-    about = describe_file(model)
+    if not is_model(path):
+        values, lines = inspect_table(read_from(path, header, encoding), target)
+        show(values, lines, as_json)
+        return
+    about = describe_file(path)
     show(about, _inspect_lines(about), as_json)
 
 

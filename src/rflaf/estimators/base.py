@@ -97,6 +97,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         alpha: float | str = "auto",
         fit_intercept: bool = True,
         width_tolerance: float = 0.01,
+        categorical_features: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -294,6 +295,9 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self._adopt(result.model)
         for name in _REPORTED:
             setattr(self, f"{name}_", getattr(result, name))
+        self._feature_importance = result.column_importance
+        if self.table_encoding_ is not None and len(self.table_encoding_.feature_names) == result.model.n_features:
+            self.column_importance_ = self.table_encoding_.totals_by_column(self._feature_importance)
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)
         self.solver_remedy_ = result.remedy
@@ -324,7 +328,8 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         targets = tags.target_tags
         targets.required = targets.multi_output = targets.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

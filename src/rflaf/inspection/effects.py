@@ -45,6 +45,8 @@ def response(estimator: Any, output: int | None = None) -> Response:
     """
     estimator = copy.copy(estimator)
     vars(estimator).pop("feature_names_in_", None)  # rows of numbers have none
+    if estimator.table_encoding_ is not None:  # nor need they be encoded
+        estimator.table_encoding_, estimator.n_features_in_ = None, estimator.model_.n_features
     if not is_classifier(estimator):
         return _column_of(estimator.predict, 0 if output is None else output)
     chosen = (1 if len(estimator.classes_) == 2 else 0) if output is None else output

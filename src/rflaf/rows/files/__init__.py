@@ -59,8 +59,8 @@ def open_table(
             rule = "sample_weight of rows in files must be the name of a column"
             raise InvalidParameterError(rule, type(sample_weight).__name__, "Add one.")
         request = Request(files, table, names, sample_weight, labels, encoding, summary)
-        direct = kind == "Parquet" and table.rows is None
-        opened = open_parquet(request, reader) if direct else open_converted(request, reader)
+        direct = kind == "Parquet" and table.rows is None and table.drop_missing is None
+        opened = open_parquet(request, reader, open_converted) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))
     except BaseException:
         reader.close()

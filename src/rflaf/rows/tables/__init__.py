@@ -19,29 +19,40 @@ but computed by Arrow: those take categories from arrays of Python objects, seve
 all rows at once. Needs the extra ``files``.
 """
 
-from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
-from .columns import CategoryColumn, DateColumn, NumberColumn, TargetEncoding, make_target
-from .encoding import Dropped, TableEncoding, make_encoding
+from .cells import MISSING, Texts, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
+from .columns import CategoryColumn, DateColumn, NumberColumn
+from .decisions import Decision
+from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
+from .statistics import LevelStatistic, LevelSums, target_parts
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
+from .target import TargetEncoding, make_target, unknown_target
 
 __all__ = [
     "MISSING",
     "CategoryColumn",
     "ColumnSummary",
     "DateColumn",
+    "Decision",
     "Dropped",
+    "LevelStatistic",
+    "LevelSums",
     "Moments",
     "NumberColumn",
     "TableEncoding",
     "TableSummary",
     "TargetEncoding",
+    "Texts",
+    "add_rows",
     "as_table",
     "clean",
     "find_column",
     "is_number",
+    "level_sums",
     "make_encoding",
     "make_target",
     "refuse_repeated",
     "require_arrow",
     "summarise",
+    "target_parts",
+    "unknown_target",
 ]
