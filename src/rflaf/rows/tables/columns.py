@@ -13,6 +13,8 @@ from . import cells
 from .readings import READINGS, UNITS, dates_in, numbers_in
 from .statistics import LevelStatistic, check_text
 
+_CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
+
 
 class ColumnEncoding(Protocol):
     """Turns one column into columns of numbers."""
@@ -116,9 +118,9 @@ class CategoryColumn:
         return level_codes(values, self.levels)
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
-        code, n_levels = self.codes(values), len(self.levels)
+        n_levels = len(self.levels)
         if self._two:
-            out[:, 0] = np.where(code < 2, code, 0.5)
+            out[:, 0] = level_values(values, self.levels, np.array([0.0, 1.0, 0.5, 0.5]))
         else:
             column = np.arange(n_levels + 2)  # of the array, for each code; -1 for none
             column[n_levels:] = -1
@@ -126,7 +128,7 @@ class CategoryColumn:
                 column[n_levels] = n_levels
             if self.missing:
                 column[n_levels + 1] = n_levels + self.others
-            place = column[code]
+            place = level_values(values, self.levels, column)
             rows = np.flatnonzero(place >= 0)
             out[rows, place[rows]] = 1
         if self.statistic is not None:
@@ -167,19 +169,41 @@ class DateColumn:
         found = dates_in(values, self.reading)
         example = READINGS[self.reading].example if self.reading in READINGS else self.reading
         refuse_others(self.name, values, found, f"dates such as {example}")
-        gaps = ~cells.valid(found)
-        dates = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
-        days = cells.days_of(dates)
-        out[:, 0] = days
-        out[:, 1] = pa.compute.day_of_year(dates).to_numpy()
-        out[:, 2] = pa.compute.day_of_week(dates).to_numpy()
-        if self.hours:
-            out[:, 3] = (days - np.floor(days)) * 24
         if self.indicator:
-            out[:, -1] = gaps
+            out[:, -1] = ~cells.valid(found)
+        if found.null_count:
+            found = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
+        days = cells.days_of(found)
+        whole = np.floor(days)
+        out[:, 0] = days
+        out[:, 1] = _days_of_year(whole)
+        out[:, 2] = (whole + 3) % 7  # 1970 began on a Thursday
+        if self.hours:
+            out[:, 3] = (days - whole) * 24
 
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn)}
+
+
+def _days_of_year(days: Array) -> Array:
+    """Return the day of the year, from 1, of whole days since 1970, looked up where they are close together."""
+    if not days.size:
+        return days
+    low, high = int(days.min()), int(days.max())
+    known = np.arange(low, high + 1) if high - low < _CLOSE_DAYS else np.unique(days).astype(np.int64)
+    dates = known.astype("datetime64[D]")
+    of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
+    at = days.astype(np.int64) - low if known.size == high - low + 1 else np.searchsorted(known, days)
+    return np.asarray(of_year[at])
+
+
+def level_values(values: Any, levels: Any, of_code: Array) -> Array:
+    """Return ``of_code`` (n_levels + 2,) of every row's level; see `level_codes`."""
+    if not isinstance(values, cells.Texts):
+        return np.asarray(of_code[level_codes(values, levels)])
+    pa = cells.require_arrow()
+    of_text = pa.compute.index_in(values.different, pa.array(levels, pa.string())).fill_null(len(levels)).to_numpy()
+    return values.spread(of_code[of_text], of_code[-1])
 
 
 def level_codes(values: Any, levels: Any) -> Array:

@@ -20,7 +20,7 @@ from .summaries import ColumnSummary, TableSummary
 
 GIVES_AWAY = "WARNING: it gives the target away"
 _log = logging.getLogger("rflaf")
-_TILE_ROWS = 8192  # written together, so that they stay in the cache
+_TILE_ROWS = 32_768  # written together, so that they stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
