@@ -117,6 +117,15 @@ def test_tools_of_scikit_learn_take_frames(fitted):
     assert set(classes.predict(X)) <= {"dear", "cheap"}
 
 
+def test_plots_take_the_table_of_the_fit(fitted):
+    from rflaf.inspection.plots import PartialEffectDisplay
+
+    X, _, model = fitted
+    display = PartialEffectDisplay.from_estimator(model, X, "size")
+    assert display.names == ("size",)
+    assert np.isfinite(display.effect.mean).all()
+
+
 def test_a_file_keeps_the_columns_and_the_decisions(fitted, tmp_path):
     X, _, model = fitted
     save(model, tmp_path / "model.rflaf")
