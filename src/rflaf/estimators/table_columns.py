@@ -48,7 +48,7 @@ def names_of(X: Any) -> list[str]:
     """Return the names of columns, which are numbers for a matrix."""
     if is_frame(X):
         return [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
-    shape = getattr(X, "shape", ())
+    shape: tuple[int, ...] = getattr(X, "shape", ())
     return [str(at) for at in range(shape[1])] if len(shape) == 2 else []
 
 
