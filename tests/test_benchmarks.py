@@ -37,6 +37,7 @@ RUNS = {  # script: a small run, and what its table shows
         r"fit kin8nm, S=3, convex: rflaf / LightGBM, 5 trees .* ratio",
     ),
     "bench_dask": ("--rows 800 --parts 4 --width 5", r"two workers +[\d.]+ s, [\d.]+ times faster\nlargest difference"),
+    "bench_encoding": ("2000", r"encode an Arrow table +[\d.]+ s +[\d.]+ of read_parquet"),
     "bench_error": ("--rows 200 --seeds 0 --widths 3", r"S=3 +RBFSampler\(gamma='scale'\) \+ Ridge +[\d.]+"),
     "bench_fit": ("--rows 60 --rounds 1 --widths 3", r"fit, S=3, float32: rflaf / RBFSampler \+ Ridge .* ratio"),
     "bench_import": ("--rounds 1", r"import: rflaf / sklearn.linear_model .* ratio"),

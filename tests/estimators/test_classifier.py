@@ -985,7 +985,7 @@ def test_an_argument_out_of_its_range_is_refused(argument, value, rule, three):
     [
         (ROWS[:, :1], "X has 1 features, but RFLAFClassifier is expecting 2 features"),
         (np.ones((4, 3)), "X has 3 features, but RFLAFClassifier is expecting 2 features"),
-        (put(ROWS, (3, 1), np.nan), "Input X contains NaN"),
+        (put(ROWS, (3, 1), np.nan), "column '1' must hold numbers without gaps, as in the fit"),
         (ROWS[:0], "minimum of 1 is required"),
     ],
     ids=["too narrow", "too wide", "NaN", "no rows"],

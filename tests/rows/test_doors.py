@@ -92,14 +92,20 @@ def test_a_frame_of_numbers_without_gaps_stays_what_it_is():
     assert model.table_encoding_ is None
     assert list(model.feature_names_in_) == ["a", "b", "same"]
     gappy = X.assign(b=X["b"].where(X["b"] < 1))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(
+        InvalidParameterError, match="column 'b' must hold numbers without gaps, as in the fit; got 'missing"
+    ):
         model.predict(gappy)
     encoded = RFLAFRegressor(4, **QUICK).fit(gappy, X["a"])
-    assert list(encoded.feature_names_in_) == ["a", "b", "b missing"]
+    assert list(encoded.feature_names_in_) == ["a", "b", "same"]
+    assert encoded.table_encoding_.feature_names == ("a", "b", "b missing")
+    assert encoded.column_importance_.shape == (3,)
+    assert encoded.column_importance_.sum() == pytest.approx(1)
     assert encoded.target_encoding_.name == "a"
     assert np.isfinite(encoded.predict(gappy)).all()
-    with pytest.raises(ValueError, match="NaN"):
-        RFLAFRegressor(4, **QUICK).fit(gappy.to_numpy(), X["a"])
+    matrix = RFLAFRegressor(4, **QUICK).fit(gappy.to_numpy(), X["a"])
+    assert not hasattr(matrix, "feature_names_in_")
+    np.testing.assert_array_equal(matrix.predict(gappy.to_numpy()), encoded.predict(gappy))
 
 
 def test_a_frame_from_another_library_is_encoded_alike(doors):

@@ -310,7 +310,9 @@ def test_categories_and_gaps_are_encoded_as_in_memory(tmp_path):
     files = write(tmp_path / "rows", (123,), 50, table)
     model.fit(Table(files, columns=columns), "y")
     np.testing.assert_allclose(model.predict(files), expected, atol=1e-6)
-    assert list(model.feature_names_in_) == ["a", "colour=blue", "colour=green", "colour=red", "gappy", "gappy missing"]
+    assert list(model.feature_names_in_) == columns
+    features = ("a", "colour=blue", "colour=green", "colour=red", "gappy", "gappy missing")
+    assert model.table_encoding_.feature_names == features
     unseen = table.slice(0, 5).set_column(table.column_names.index("colour"), "colour", pa.array(["mauve"] * 5))
     assert np.isfinite(model.predict(write(tmp_path / "unseen", table=unseen))).all()
     csv.write_csv(table, tmp_path / "rows.csv")
@@ -322,7 +324,8 @@ def test_a_text_that_says_nothing_is_left_out(tmp_path):
     table = TABLE.select([*INPUTS, "y"]).append_column("day", pa.array(["Monday"] * N))
     files = write(tmp_path / "rows", (100,), 77, table)
     model = MODELS["shared"].fit(files, "y")
-    assert list(model.feature_names_in_) == INPUTS
+    assert list(model.feature_names_in_) == [*INPUTS, "day"]
+    assert list(model.table_encoding_.feature_names) == INPUTS
     assert [left.name for left in model.table_encoding_.dropped] == ["day"]
     assert "a column to learn from" in refused(Table(files, columns=["day"]))
 

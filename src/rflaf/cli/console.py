@@ -6,10 +6,14 @@ and progress only to a terminal.
 
 from __future__ import annotations
 
+import atexit
 import glob
 import json
 import logging
 import math
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
@@ -25,6 +30,7 @@ from rflaf.estimators.metrics import metrics_of
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
+from rflaf.rows.tables import Decision
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -33,7 +39,10 @@ results = Console()
 errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
 
-Data = Annotated[Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file.", show_default=False)]
+Data = Annotated[
+    Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file; - is standard input.", show_default=False)
+]
+Encoding = Annotated[str | None, typer.Option(help="Of a CSV file, such as latin-1 or utf-16.", show_default="seen")]
 Model = Annotated[Path, typer.Argument(help="A file that rflaf fit or rflaf.save wrote.", show_default=False)]
 Target = Annotated[str, typer.Option(help="Column to predict: its name, or its number from 0.", show_default=False)]
 Header = Annotated[
@@ -125,11 +134,37 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def read_from(data: Path, header: bool | None) -> Table:
-    """Return a table to read, which must be there."""
+def read_from(data: Path, header: bool | None, encoding: str | None = None) -> Table:
+    """Return a table to read, which must be there; ``-`` is standard input, kept in a temporary file until the end."""
+    if str(data) == "-":
+        data = _standard_input()
     if not (data.exists() or glob.glob(str(data))):
         raise InvalidParameterError("the data must be a file", str(data), "Check the path.")
-    return Table(data, has_header=header)
+    return Table(data, has_header=header, encoding=encoding)
+
+
+def _standard_input() -> Path:
+    """Copy standard input to a temporary file, whose ending says what its first bytes are."""
+    start = sys.stdin.buffer.read(8)
+    kinds = {b"PAR1": ".parquet", b"ARRO": ".arrow", b"PK\x03\x04": ".npz", b"\x93NUM": ".npy", b"\x1f\x8b": ".csv.gz"}
+    ending = next((ending for mark, ending in kinds.items() if start.startswith(mark)), ".csv")
+    folder = tempfile.mkdtemp(prefix="rflaf-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder) / f"standard_input{ending}"
+    with path.open("wb") as file:
+        file.write(start)
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+def decisions_table(decisions: Iterable[Decision]) -> RichTable:
+    """Return the table of how every column is read, why, and how to change it."""
+    table = RichTable()
+    for heading in ("column", "read as", "why", "to change it"):
+        table.add_column(heading, overflow="fold")
+    for line in decisions:
+        table.add_row(*(escape(cell) for cell in (line.column, line.read_as, line.why, line.change)))
+    return table
 
 
 def check_other(out: Path, *inputs: Path | None) -> None:

@@ -12,7 +12,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from inspect import Signature, signature
@@ -29,8 +29,23 @@ from rflaf.export.model_file import save
 from rflaf.rows.files import RowChoice, ScannedTable, Table, find_files, scan_table
 from rflaf.rows.files.chunks import column_names
 from rflaf.rows.tables import MISSING, TargetEncoding, find_column, make_target
+from rflaf.rows.tables.encoding import GIVES_AWAY
 
-from .console import Data, Header, Json, Target, check_other, measure, metrics_table, read_from, remark, show, working
+from .console import (
+    Data,
+    Encoding,
+    Header,
+    Json,
+    Target,
+    check_other,
+    decisions_table,
+    measure,
+    metrics_table,
+    read_from,
+    remark,
+    show,
+    working,
+)
 
 _LEAST_ROWS = 10
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -66,6 +81,13 @@ class FitCommand:
     drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.", show_default=False)] = None
     category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None
     missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None
+    read: Annotated[
+        list[str] | None, typer.Option(help="COLUMN=HOW: number, category, date, d/m/y ...", show_default=False)
+    ] = None
+    drop_missing_target: Annotated[
+        bool, typer.Option("--drop-missing-target", help="Leave out rows without a target.")
+    ] = False
+    encoding: Encoding = None
     setting: Annotated[
         list[str] | None, typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False)
     ] = None
@@ -77,11 +99,14 @@ class FitCommand:
 
     def run(self) -> None:
         """Scan the table, fit, measure, save and print."""
+        if str(self.data) == "-":  # read once, from a copy
+            replace(self, data=Path(read_from(self.data, None).paths)).run()
+            return
         check_other(self.out, self.data, self.test)
         if not 0 <= self.seed < 2**32:
             raise InvalidParameterError("--seed must be a whole number from 0 to 4294967295", self.seed, "Use 0.")
         parameters = {"random_state": self.seed, **_settings(self.setting or [], self.width, self.memory)}
-        scanned, aim = self._scan(parameters.get("memory"))
+        scanned, aim, n_unknown = self._scan(parameters.get("memory"))
         estimator = _make_estimator(aim.task, parameters)
         started = time.perf_counter()
         caught = _fit_recorded(estimator, scanned, aim)
@@ -90,7 +115,7 @@ class FitCommand:
             "data": self.data.name,
             "data_sha256": _digest(self.data),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "rows": {"train": scanned.summary.n_rows, "test": n_test},
+            "rows": {"train": scanned.summary.n_rows, "test": n_test, **_unless_zero("without_target", n_unknown)},
             "seed": self.seed,
             "seconds": round(time.perf_counter() - started, 3),
             "metrics": metrics,
@@ -100,26 +125,32 @@ class FitCommand:
             remark(f"rflaf: {line}")
         show(_fit_values(estimator, provenance, self.out), _fit_lines(estimator, provenance, self.out), self.as_json)
 
-    def _scan(self, memory: int | None) -> tuple[ScannedTable, TargetEncoding]:
-        """Return the rows to train on, scanned, and the target; columns are found by name or number."""
-        table = read_from(self.data, self.header)
+    def _scan(self, memory: int | None) -> tuple[ScannedTable, TargetEncoding, int]:
+        """Return the rows to train on, scanned, the target, and how many rows lack it; columns by name or number."""
+        table = read_from(self.data, self.header, self.encoding)
         names = column_names(table)
         exclude, categories = (
             [find_column(name, names) for name in given or ()] for given in (self.drop, self.category)
         )
+        name = find_column(self.target, names)
         held_out = self._held_out
         rows = None if held_out is None else replace(held_out, held_out=False)
         missing = (*MISSING, *(self.missing or ()))
-        table = replace(table, exclude=exclude, categories=categories, missing=missing, rows=rows)
+        known = name if self.drop_missing_target else None
+        read = readings_of(self.read or [], names)
+        table = replace(
+            table, exclude=exclude, categories=categories, missing=missing, rows=rows, read=read, drop_missing=known
+        )
         with working("reading"):
-            name = find_column(self.target, names)
             for option, given in (("--drop", exclude), ("--category", categories)):
                 if name in given:
                     rule = f"{option} must name a column other than the target"
                     raise InvalidParameterError(rule, name, "Leave it out, or predict another column.")
             scanned = scan_table(table, name, memory=memory)
+        n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
+        scanned = _without_gaps(scanned, name) if n_unknown else scanned
         _refuse_useless(scanned, name)
-        return scanned, make_target(scanned.summary, name, self.task.value)
+        return scanned, make_target(scanned.summary, name, self.task.value), n_unknown
 
     @property
     def _held_out(self) -> RowChoice | None:
@@ -130,7 +161,8 @@ class FitCommand:
     def _measure(self, estimator: Any, table: Table) -> tuple[dict[str, float], int]:
         """Return the metrics on rows not trained on, and their number."""
         if self.test is not None:
-            return measure(estimator, read_from(self.test, self.header))
+            test = read_from(self.test, self.header, self.encoding)
+            return measure(estimator, replace(test, drop_missing=table.drop_missing))
         held_out = self._held_out
         return ({}, 0) if held_out is None else measure(estimator, replace(table, rows=held_out))
 
@@ -150,6 +182,30 @@ def as_command(kind: type[Any], name: str) -> Callable[..., None]:
 
 
 fit = as_command(FitCommand, "fit")
+
+
+def readings_of(given: list[str], names: list[str]) -> dict[str, str]:
+    """Return how to read columns, from texts COLUMN=HOW.
+
+    >>> readings_of(["day=d/m/y"], ["day"])
+    {'day': 'd/m/y'}
+    """
+    pairs = [one.rpartition("=") for one in given]
+    for one, (name, _, _) in zip(given, pairs, strict=True):
+        if not name:
+            raise InvalidParameterError("--read must be COLUMN=HOW", one, "For example --read day=d/m/y.")
+    return {find_column(name, names): how for name, _, how in pairs}
+
+
+def _without_gaps(scanned: ScannedTable, target: str) -> ScannedTable:
+    """Return a scan whose target is that of the rows where it is known."""
+    column = scanned.summary.columns[target]
+    known = replace(column, n_rows=column.n_present, n_missing=0)
+    return replace(scanned, summary=replace(scanned.summary, columns={**scanned.summary.columns, target: known}))
+
+
+def _unless_zero(name: str, value: int) -> dict[str, int]:
+    return {name: value} if value else {}
 
 
 def _fit_recorded(estimator: Any, scanned: ScannedTable, aim: TargetEncoding) -> list[warnings.WarningMessage]:
@@ -248,6 +304,7 @@ def _fit_values(estimator: Any, provenance: dict[str, Any], out: Path) -> dict[s
         "classes": [str(label) for label in getattr(estimator, "classes_", [])],
         "features": len(encoding.feature_names),
         "dropped": {left.name: left.reason for left in encoding.dropped},
+        "decisions": [asdict(line) for line in encoding.decisions],
         "n_components": estimator.n_components_,
         **provenance,
         "out": str(out),
@@ -258,7 +315,14 @@ def _fit_values(estimator: Any, provenance: dict[str, Any], out: Path) -> dict[s
 def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterator[str | RichTable]:
     encoding, target, rows = estimator.table_encoding_, estimator.target_encoding_, provenance["rows"]
     yield f"{target.task} of {target.name!r}: {target.reason}"
+    if "without_target" in rows:
+        yield f"left out {rows['without_target']} rows without a target"
     yield from (f"left out {left.name!r}: {left.reason}" for left in encoding.dropped)
+    yield decisions_table(encoding.decisions)
+    given_away = [line.column for line in encoding.decisions if GIVES_AWAY in line.why]
+    yield from (
+        f"warning: column {name!r} gives the target away; leave it out with --drop {name}" for name in given_away
+    )
     n_columns, n_features, seconds = len(encoding.columns), len(encoding.feature_names), provenance["seconds"]
     yield f"{n_columns} columns as {n_features} numbers, {estimator.n_components_} components, {seconds:.1f} s"
     if rows["test"]:

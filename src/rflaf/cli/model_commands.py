@@ -21,7 +21,8 @@ from rflaf.inspection.report import write_report
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.tables import require_arrow
 
-from .console import Data, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
+from .console import Data, Encoding, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
+from .table_commands import inspect_table, is_model
 
 
 class Language(StrEnum):
@@ -36,7 +37,7 @@ class Language(StrEnum):
     SQL = "sql"
 
 
-def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = False) -> None:
+def evaluate(model: Model, data: Data, header: Header = None, encoding: Encoding = None, as_json: Json = False) -> None:
     """Measure a model on a table with the target.
 
     Example:  rflaf evaluate houses.rflaf sold.csv
@@ -44,18 +45,28 @@ def evaluate(model: Model, data: Data, header: Header = None, as_json: Json = Fa
     estimator = _load_model(model, measured=True)
     target = estimator.target_encoding_
     with working("evaluating"):
-        metrics, n_rows = measure(estimator, read_from(data, header))
+        metrics, n_rows = measure(estimator, read_from(data, header, encoding))
     values = {"rows": n_rows, "task": target.task, "target": target.name, "metrics": metrics}
     first = f"{target.task} of {target.name!r}, {n_rows} rows"
     show(values, (first, metrics_table(metrics)), as_json)
 
 
-def inspect(model: Model, as_json: Json = False) -> None:
-    """Show what is in a model file, without running anything of it.
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A model, or a table: CSV, Parquet ...", show_default=False)],
+    target: Annotated[str | None, typer.Option(help="Column to predict, of a table.", show_default=False)] = None,
+    header: Header = None,
+    encoding: Encoding = None,
+    as_json: Json = False,
+) -> None:
+    """Show what is in a model file, without running anything of it; or how rflaf fit would read a table.
 
     Example:  rflaf inspect houses.rflaf
     """
-    about = describe_file(model)
+    if not is_model(path):
+        values, lines = inspect_table(read_from(path, header, encoding), target)
+        show(values, lines, as_json)
+        return
+    about = describe_file(path)
     show(about, _inspect_lines(about), as_json)
 
 

@@ -22,7 +22,7 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_table_output, replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
-from .console import Data, Header, Json, Model, check_other, read_from, show, working
+from .console import Data, Encoding, Header, Json, Model, check_other, read_from, show, working
 
 
 def predict(
@@ -35,6 +35,7 @@ def predict(
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
     header: Header = None,
+    encoding: Encoding = None,
     as_json: Json = False,
 ) -> None:
     """Predict the target for the rows of a table, in their order.
@@ -47,7 +48,7 @@ def predict(
     if out is not None:
         check_other(out, data, model)
         check_table_output(out)
-    predictor, rows = _load(model), read_rows(read_from(data, header))
+    predictor, rows = _load(model), read_rows(read_from(data, header, encoding))
     deviation = _deviation(model) if std else None
     chunks = (_predictions(predictor, chunk, probabilities, deviation) for _, chunk in rows if chunk.num_rows)
     if out is None:

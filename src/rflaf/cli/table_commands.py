@@ -21,11 +21,14 @@ from rflaf.estimators.metrics import classification_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
 from rflaf.inspection.report.quality import cost_in_batch, usual_models
-from rflaf.rows.files.chunks import read_rows
+from rflaf.rows.files import Table, find_files, scan_table
+from rflaf.rows.files.chunks import column_names, read_rows
+from rflaf.rows.files.csv_layout import find_layout
 from rflaf.rows.files.outputs import check_output
+from rflaf.rows.files.table import KINDS, kind_of
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
-from .console import Data, Header, Json, Target, grid, read_from, show, working
+from .console import Data, Header, Json, Target, decisions_table, grid, read_from, show, working
 
 
 def plan(
@@ -104,6 +107,38 @@ def _encoded(data: Path, target: str, header: bool | None) -> tuple[Array, Array
     aim = make_target(summary, find_column(target, table.column_names))
     encoding = make_encoding(summary, {aim.name})
     return encoding.transform(table), aim.read(table), aim.task
+
+
+def is_model(path: Path) -> bool:
+    """Return whether a file is taken for a model: it has a model's ending, or no other known one and its beginning."""
+    if str(path) == "-" or any(str(path).lower().endswith(ending) for endings in KINDS.values() for ending in endings):
+        return False
+    if path.suffix == ".rflaf" or not path.is_file():
+        return path.suffix == ".rflaf" or not path.exists()
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"  # of safetensors
+
+
+def inspect_table(table: Table, target: str | None) -> tuple[dict[str, Any], list[str | RichTable]]:
+    """Return how every column of a table would be read, as values and as lines to print."""
+    first = find_files(table.paths)[0]
+    notes = list(find_layout(first, table.has_header, table.encoding).notes) if kind_of(first) == "CSV" else []
+    names = column_names(table)
+    name = names[-1] if target is None else find_column(target, names)
+    with working("reading"):
+        summary = scan_table(table, name).summary
+    aim = None if target is None else make_target(summary, name)
+    encoding = make_encoding(summary.select(names), () if aim is None else {name})
+    lines: list[str | RichTable] = [f"{summary.n_rows:,} rows, {len(names)} columns", *notes]
+    lines += [] if aim is None else [f"{aim.task} of {aim.name!r}: {aim.reason}"]
+    lines += [decisions_table(encoding.decisions), f"{len(encoding.feature_names)} numbers a row"]
+    values = {
+        "rows": summary.n_rows,
+        "notes": notes,
+        "target": None if aim is None else asdict(aim),
+        "decisions": [asdict(line) for line in encoding.decisions],
+    }
+    return values, lines
 
 
 def _compare(X: Array, y: Array, classify: bool, widths: list[int], test_share: float, seed: int) -> Iterator[Benched]:

@@ -99,6 +99,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         alpha: float | str = "auto",
         fit_intercept: bool = True,
         width_tolerance: float = 0.01,
+        categorical_features: Any = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -308,6 +309,9 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self.oof_prediction_ = None if held_out is None else self._held_out_answer(held_out.decision)
         self.cv_error_ = None if held_out is None else held_out.error
         self.cv_standard_error_ = None if held_out is None else held_out.standard_error
+        self._feature_importance = result.column_importance
+        if self.table_encoding_ is not None and len(self.table_encoding_.feature_names) == result.model.n_features:
+            self.column_importance_ = self.table_encoding_.totals_by_column(self._feature_importance)
         self.objective_trace_ = result.trace
         self.n_iter_ = max(1, len(result.trace) - 1)
         self.solver_remedy_ = result.remedy
@@ -343,7 +347,8 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = tags.input_tags.string = True
         targets = tags.target_tags
         targets.required = targets.multi_output = targets.single_output = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

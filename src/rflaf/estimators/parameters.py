@@ -74,6 +74,11 @@ _RULES: dict[str, Rule] = {
         "Use 'auto'.",
     ),
     "fit_intercept": (is_flag, "must be True or False", "Use True."),
+    "categorical_features": (
+        or_word("auto", lambda value: value is None or (not isinstance(value, str) and np.ndim(value) == 1)),
+        "must be 'auto', or names, numbers or a mask of columns",
+        "Use 'auto'.",
+    ),
     "n_jobs": (
         lambda value: value is None or (is_whole(value) and value != 0),
         "must be None or a whole number but zero",

@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,12 +25,15 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
 from rflaf.rows.dask import is_collection, predict_lazily
-from rflaf.rows.files import is_files
-from rflaf.rows.inputs import encode_frame, is_frame, is_plain, open_rows, take_column, target_of
+from rflaf.rows.files import ScannedTable, Table, is_files
+from rflaf.rows.files.chunks import column_names
+from rflaf.rows.inputs import as_rows, encode_rows, is_frame, needs_encoding, open_rows, take_column, target_of
 from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin, displays
-from rflaf.rows.tables import TableEncoding, TargetEncoding
+from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
 from rflaf.training.memory import TableSize, plan_prediction
+
+from .table_columns import category_names, has_names, log_decisions, names_of, unlike_the_fit
 
 _FLOATS = (np.float64, np.float32)
 _LEAST_WEIGHT = 1e-30
@@ -50,6 +53,7 @@ class ReadsRows(BaseEstimator):
     table_encoding_: TableEncoding | None = None
     target_encoding_: TargetEncoding | None = None
     provenance_: Mapping[str, Any] = MappingProxyType({})
+    _given_names = True  # whether the columns of an encoded table had names
 
     @property
     def _memory(self) -> int | None:
@@ -60,10 +64,12 @@ class ReadsRows(BaseEstimator):
         if reset:
             self.__dict__.pop("provenance_", None)  # that of an earlier fit
         encoding = None if reset else self.table_encoding_
-        rows = open_rows(X, y, sample_weight, labels, encoding, fit.begin, self._memory)
+        rows = open_rows(self._with_categories(X), y, sample_weight, labels, encoding, fit.begin, self._memory)
         if rows is not None:
             fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
+            if reset and rows.encoding is not None:
+                log_decisions(rows.encoding)
         return rows
 
     def _rows(
@@ -82,25 +88,57 @@ class ReadsRows(BaseEstimator):
         (loss.check if reset else loss.check_more)(y)
         return array_source(X, y, check_weight(sample_weight, X)), np.ndim(y) == 1
 
+    def _with_categories(self, X: Any) -> Any:
+        """Return files with the columns that ``categorical_features`` names among their categories."""
+        if not is_files(X) or isinstance(self.categorical_features, str):
+            return X
+        if isinstance(X, ScannedTable):
+            return X
+        table = X if isinstance(X, Table) else Table(X)
+        names = category_names(self.categorical_features, list(column_names(table)))
+        return replace(table, categories=[*table.categories, *names])
+
     def _encoded(self, X: Any, y: Any, sample_weight: Any, labels: bool, reset: bool) -> tuple[Any, Any, Any]:
         """Return rows, targets and weights in memory; a frame gives its named columns, and is encoded if need be.
 
-        Frames of numbers without gaps stay as they are, unless the target is one of their columns.
+        Rows of numbers without gaps stay as they are, unless the target is one of their columns.
         """
         encoding, target = (None, None) if reset else (self.table_encoding_, self.target_encoding_)
+        X, named = as_rows(X), isinstance(y, str)
         if is_frame(X):
-            named = isinstance(y, str)
             X, y, sample_weight, target = _named_columns(X, y, sample_weight, target, labels)
-            if encoding is not None:
-                X = encoding.transform(X)
-            elif reset and (named or not is_plain(X)):
-                X, encoding = encode_frame(X)
+        if encoding is not None:
+            X = self._transformed(X)
+        elif reset:
+            names = category_names(self.categorical_features, names_of(X))
+            if names or (named and is_frame(X)) or needs_encoding(X):
+                self._given_names = is_frame(X) and has_names(X)
+                X, encoding = encode_rows(X, y, sample_weight, labels, names)
+                log_decisions(encoding)
         if reset:
             self.table_encoding_, self.target_encoding_ = encoding, target
         return X, y, sample_weight
 
+    def _transformed(self, X: Any) -> Any:
+        """Return rows as the encoding of the fit makes them; a matrix has its columns in order."""
+        encoding = self.table_encoding_
+        assert encoding is not None
+        X = as_rows(X)
+        if is_frame(X):
+            return encoding.transform(X)
+        if not isinstance(X, np.ndarray) or X.ndim != 2 or X.shape[1] != len(encoding.input_names):
+            return X
+        table = as_table(X)
+        return encoding.transform(table.rename_columns(list(encoding.input_names)))
+
+    @property
+    def _n_encoded(self) -> int:
+        """The number of columns that the model takes."""
+        encoding = self.table_encoding_
+        return int(self.n_features_in_ if encoding is None else len(encoding.feature_names))
+
     def _checked(self, X: Any, y: Any, reset: bool, **of_targets: Any) -> tuple[Any, Array]:
-        """Return rows and targets in memory, validated by scikit-learn; encoded rows have the encoding's names."""
+        """Return rows and targets in memory, validated by scikit-learn; encoded rows have the names of the table."""
         rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
         kind = np.asarray(y).dtype
         if rules.get("y_numeric") and kind.kind in "mM":
@@ -113,10 +151,17 @@ class ReadsRows(BaseEstimator):
         with _quietly():
             X, y = check_X_y(X, y, estimator=self, **rules)
         if reset:
-            _check_feature_names(self, None, reset=True)
-            self.n_features_in_ = X.shape[1]
-            self.feature_names_in_ = np.array(self.table_encoding_.feature_names, dtype=object)
+            self._name_columns(self._given_names)
         return X, y
+
+    def _name_columns(self, named: bool) -> None:
+        """Set the columns of the fit from the encoding: those of the table."""
+        assert self.table_encoding_ is not None
+        names = self.table_encoding_.input_names
+        _check_feature_names(self, None, reset=True)
+        self.n_features_in_ = len(names)
+        if named:
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _take_columns(self, rows: OpenRows, reset: bool) -> None:
         """Set or check the columns of rows outside memory, as `validate_data` does for arrays."""
@@ -125,18 +170,22 @@ class ReadsRows(BaseEstimator):
             _check_feature_names(self, None, reset=True)
             self.n_features_in_ = rows.source.n_features
             self.table_encoding_, self.target_encoding_ = rows.encoding, rows.target
-            if names is not None:
+            if rows.encoding is not None:
+                self._name_columns(True)
+            elif names is not None:
                 self.feature_names_in_ = names
             if rows.source.n_samples < 2:
                 raise InvalidParameterError("there must be at least 2 rows", rows.source.n_samples, "Add rows.")
             return
         known = getattr(self, "feature_names_in_", None)
+        if self.table_encoding_ is not None:
+            known = np.array(self.table_encoding_.feature_names, dtype=object)
         renamed = names is not None and known is not None and names.tolist() != known.tolist()
-        if rows.source.n_features != self.n_features_in_ or renamed:
+        if rows.source.n_features != self._n_encoded or renamed:
             raise InvalidParameterError(
                 "columns must be those of the first rows, in their order",
                 rows.source.n_features if names is None else names.tolist(),
-                f"Pass {self.n_features_in_ if known is None else known.tolist()}.",
+                f"Pass {self._n_encoded if known is None else known.tolist()}.",
             )
 
     def _by_rows(self, X: Any, answer: Callable[[Any], Array], out: Array | None = None) -> Array:
@@ -158,19 +207,33 @@ class ReadsRows(BaseEstimator):
             and X.ndim == 2
             and X.dtype in _FLOATS
             and X.shape == (len(X) or 1, getattr(self, "n_features_in_", -1))
-            and (self.table_encoding_ is not None or not hasattr(self, "feature_names_in_"))
+            and self.table_encoding_ is None
+            and not hasattr(self, "feature_names_in_")
             and math.isfinite(np.vdot(X, X))  # rows that are finite though this is not are looked at again below
         ):
             return X
         check_is_fitted(self)
-        if self.table_encoding_ is not None and is_frame(X):
-            names = [str(name) for name in (X.column_names if hasattr(X, "column_names") else X.columns)]
-            if names != list(self.feature_names_in_) or not is_plain(X):
-                encoded: Array = check_array(self.table_encoding_.transform(X), estimator=self)
-                return encoded
+        if self.table_encoding_ is not None:
+            return self._check_encoded(X)
+        X = as_rows(X)
+        if needs_encoding(X) and is_frame(X) | (np.shape(X)[1:] == (self.n_features_in_,)):
+            raise unlike_the_fit(X)
         with _quietly():
             X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
         return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _check_encoded(self, X: Any) -> Any:
+        """Return rows to predict as the encoding makes them; arrays of encoded columns are taken too."""
+        rows = self._transformed(X)
+        checked: Any = check_array(rows, accept_sparse="csr", dtype=_FLOATS, estimator=self)
+        if checked.shape[1] != self._n_encoded:
+            raise InvalidParameterError(
+                f"X has {checked.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} "
+                "features as input: rows must have the columns of the fit",
+                checked.shape[1],
+                f"Pass a table with {list(self.table_encoding_.column_names)}.",  # type: ignore[union-attr]
+            )
+        return sp.csr_array(checked) if sp.issparse(checked) else checked
 
     def _by_files(self, X: Any, answer: Callable[[Any], Array], out: Array | None) -> Array:
         with shown(bool(self.verbose)) as begin:
@@ -181,9 +244,9 @@ class ReadsRows(BaseEstimator):
 
     def _readable(self, opened: OpenRows) -> BlockSource:
         """Return rows to predict in blocks that are worth a call and fit the memory."""
-        if opened.source.n_features != self.n_features_in_:
+        if opened.source.n_features != self._n_encoded:
             raise InvalidParameterError(
-                f"rows must have the {self.n_features_in_} columns of the fit", opened.source.n_features, "Check them."
+                f"rows must have the {self._n_encoded} columns of the fit", opened.source.n_features, "Check them."
             )
         width = self.model_.n_components + self.model_.n_outputs
         return opened.source.with_rows(plan_prediction(self._memory, TableSize.of(opened.source), width))
@@ -194,6 +257,7 @@ class ReadsRows(BaseEstimator):
         """Return targets, answers and weights of rows, which are read once."""
         check_is_fitted(self)
         if not is_files(X):
+            X = as_rows(X)
             if is_frame(X):
                 X, y, sample_weight, _ = _named_columns(X, y, sample_weight, self.target_encoding_, labels)
             return y, answer(self._check_rows(X)), sample_weight

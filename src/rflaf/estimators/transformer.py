@@ -39,6 +39,8 @@ class RandomActivationFeatures(RandomFeatureEstimator):
         Whether to fit an intercept.
     width_tolerance : float, default=0.01
         How far above the lowest error the width of ``n_components="auto"`` may lie.
+    categorical_features : "auto", names, numbers or a mask of columns, default="auto"
+        Columns whose numbers are codes; "auto" takes what a table says are categories. Texts are categories anyway.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
@@ -59,7 +61,7 @@ class RandomActivationFeatures(RandomFeatureEstimator):
     coef_, intercept_ : output weights v, (n_components_,) or (n_outputs, n_components_); float or (n_outputs,)
     n_components_, alpha_, bandwidth_ : width after duplicates are merged, penalty and length scale used
     loss_ : Loss that was minimised, in the units of the target
-    column_importance_ : array (n_features,), how much each column moves the model, as shares that sum to one
+    column_importance_ : array (n_features_in_,), how much each column moves the model, as shares that sum to one
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage

@@ -47,12 +47,21 @@ def encoded_columns(encoding: TableEncoding) -> list[str]:
     names: list[str] = []
     for column in encoding.columns:
         first, *others = column.feature_names
+        if isinstance(column, CategoryColumn) and column.statistic is not None:
+            others = [
+                f"{name}, the mean of the target by level" if name in means_of(column) else name for name in others
+            ]
         if isinstance(column, NumberColumn | DateColumn):
             first = f"{first}, {column.fill:.9g} where missing"
         else:
             first = f"{first}, 0 or 1" + (", 0.5 where unknown" if not others else "")
         names += [first, *others]
     return names
+
+
+def means_of(column: CategoryColumn) -> tuple[str, ...]:
+    """Return the names of the columns of statistics."""
+    return () if column.statistic is None else column.feature_names[-len(column.statistic.parts) :]
 
 
 def _input_dtype(column: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -76,6 +85,7 @@ def _encode(scope: Any, operator: Any, container: Any) -> None:
             parts += _number(graph, variable.full_name, column, encoder.dtype)
         elif isinstance(column, CategoryColumn):
             parts.append(_category(graph, variable.full_name, column, encoder))
+            parts += _statistic(graph, variable.full_name, column, encoder)
         else:
             parts += _date(graph, variable.full_name, column, encoder.dtype)
     graph.node("Concat", *parts, axis=1, result=operator.outputs[0].full_name)
@@ -90,15 +100,30 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
     """Return one column for two levels, else one per level, 1 where the level of a text is the column's."""
     n_levels, nowhere = len(column.levels), -1
-    if len(column.feature_names) == 1:
+    n_columns = len(column.feature_names) - (0 if column.statistic is None else len(column.statistic.parts))
+    if n_columns == 1:
         value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)
         return graph.cast(value, encoder.dtype)
     absent = n_levels + column.others if column.missing else nowhere
     codes = {word: float(absent) for word in encoder.encoding.missing}
     codes |= {level: float(number) for number, level in enumerate(column.levels)}
     code = _look_up(graph, text, codes, float(n_levels if column.others else nowhere))
-    own = graph.constant("own_code", np.arange(len(column.feature_names), dtype=np.float32))
+    own = graph.constant("own_code", np.arange(n_columns, dtype=np.float32))
     return graph.cast(graph.node("Equal", code, own), encoder.dtype)
+
+
+def _statistic(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> list[str]:
+    """Return the target's means by level, one column for each target or class."""
+    statistic = column.statistic
+    if statistic is None:
+        return []
+    parts = []
+    for at in range(len(statistic.parts)):
+        *of_levels, others, absent = (float(mean) for mean in statistic.means[:, at])
+        means = dict.fromkeys(encoder.encoding.missing, absent)
+        means |= dict(zip(statistic.names, of_levels, strict=True))
+        parts.append(graph.cast(_look_up(graph, text, means, others), encoder.dtype))
+    return parts
 
 
 def _look_up(graph: Graph, text: str, codes: dict[str, float], default: float) -> str:

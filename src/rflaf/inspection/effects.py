@@ -18,6 +18,7 @@ from sklearn.base import is_classifier
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.inputs import is_frame
 from rflaf.theory import spectrum_of_features
 
 Response = Callable[[Array], Array]
@@ -36,6 +37,18 @@ def sample_rows(X: Any, n_rows: int = 2000) -> Array:
     return np.ascontiguousarray(np.asarray(X)[index], np.float64)
 
 
+def model_rows(estimator: Any, X: Any) -> Any:
+    """Return rows as the model of an estimator takes them: a table is encoded, all else stays."""
+    encoding = estimator.table_encoding_
+    return X if encoding is None or not is_frame(X) else encoding.transform(X)
+
+
+def model_columns(estimator: Any) -> Any:
+    """Return the names of the columns that the model of an estimator takes, None if they have none."""
+    encoding = estimator.table_encoding_
+    return getattr(estimator, "feature_names_in_", None) if encoding is None else np.array(encoding.feature_names)
+
+
 def response(estimator: Any, output: int | None = None) -> Response:
     """Return a function from rows of numbers to one answer of an estimator per row.
 
@@ -45,6 +58,8 @@ def response(estimator: Any, output: int | None = None) -> Response:
     """
     estimator = copy.copy(estimator)
     vars(estimator).pop("feature_names_in_", None)  # rows of numbers have none
+    if estimator.table_encoding_ is not None:  # nor need they be encoded
+        estimator.table_encoding_, estimator.n_features_in_ = None, estimator.model_.n_features
     if not is_classifier(estimator):
         return _column_of(estimator.predict, 0 if output is None else output)
     chosen = (1 if len(estimator.classes_) == 2 else 0) if output is None else output

@@ -7,8 +7,11 @@ rows in memory.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BlockSource, innermost, parts_of
@@ -17,7 +20,18 @@ from .executors import ThreadExecutor
 from .files import is_files, open_table
 from .opened import OpenRows
 from .progress import Begin, Quiet
-from .tables import TableEncoding, TargetEncoding, as_table, find_column, make_encoding, make_target, summarise
+from .tables import (
+    TableEncoding,
+    TargetEncoding,
+    add_rows,
+    as_table,
+    find_column,
+    level_sums,
+    make_encoding,
+    make_target,
+    summarise,
+    target_parts,
+)
 
 
 def open_rows(
@@ -41,8 +55,39 @@ def open_rows(
 
 
 def is_frame(X: Any) -> bool:
-    """Return whether ``X`` is a table in memory with named columns: a pandas or polars frame, or an Arrow table."""
-    return hasattr(X, "column_names") or (hasattr(X, "columns") and not is_collection(X))
+    """Return whether ``X`` is a table in memory with named columns, of whatever library."""
+    if isinstance(X, np.ndarray | list | tuple) or is_collection(X):
+        return False
+    return any(hasattr(X, name) for name in ("columns", "column_names", "__arrow_c_stream__", "__dataframe__"))
+
+
+def as_rows(X: Any) -> Any:
+    """Return rows in memory as they are, but lists as arrays, and tables of libraries unknown here as Arrow tables."""
+    if isinstance(X, list | tuple):
+        with suppress(ValueError, TypeError):
+            return np.asarray(X)
+        return X
+    known = hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "drop")
+    return as_table(X) if is_frame(X) and not known else X
+
+
+def needs_encoding(X: Any) -> bool:
+    """Return whether rows in memory hold texts, dates, categories or gaps."""
+    if is_frame(X):
+        return not is_plain(X)
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or not X.size:
+        return False
+    if X.dtype.kind in "US":
+        return True
+    if X.dtype.kind == "O":
+        try:
+            X = X.astype(np.float64)
+        except (ValueError, TypeError):
+            return not any(isinstance(value, complex | dict | list) for value in X.flat)
+    if X.dtype.kind != "f":
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(X.sum())) and bool(np.isnan(X).any())
 
 
 def is_plain(frame: Any) -> bool:
@@ -60,11 +105,31 @@ def _has_nan(column: Any) -> bool:
     return values.dtype.kind == "f" and bool((values != values).any())
 
 
-def encode_frame(frame: Any) -> tuple[NDArray[Any], TableEncoding]:
-    """Return a frame as an array, and the encoding learned from it."""
-    table = as_table(frame)
-    encoding = make_encoding(summarise(table))
-    return encoding.transform(table), encoding
+def encode_rows(
+    X: Any, y: Any, sample_weight: Any, labels: bool, categories: Sequence[str] = ()
+) -> tuple[NDArray[Any], TableEncoding]:
+    """Return a frame or matrix as an array, and the encoding learned from it and its targets."""
+    table = as_table(X)
+    summary = summarise(table, categories=categories)
+    encoding = make_encoding(summary, categories=[name for name in categories if name in summary.columns])
+    targets = _targets(y, labels) if np.shape(y)[:1] == (table.num_rows,) else None
+    if targets is not None:
+        sums = level_sums(encoding, summary, targets[0])
+        if sums:
+            weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
+            add_rows(sums, table, encoding.missing, 0, targets[1], weight)
+            encoding = encoding.with_statistics({name: of_column.finish() for name, of_column in sums.items()})
+    rows = encoding.transform(table, first=0)
+    return rows, encoding if targets is None else encoding.suspecting(rows, targets[1])
+
+
+def _targets(y: Any, labels: bool) -> tuple[list[str], NDArray[Any]] | None:
+    """Return targets as columns of numbers and their names; None where they are none, which others refuse."""
+    with suppress(ValueError, TypeError):
+        parts, as_numbers = target_parts(np.asarray(y), labels)
+        Y = as_numbers(y)
+        return (parts, Y) if np.isfinite(Y).all() else None
+    return None
 
 
 def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bool) -> tuple[Any, TargetEncoding, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
 
-FORMAT = 2
+FORMAT = 3
 _LARGEST_HEADER = 2**24  # bytes
 MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
@@ -34,7 +34,15 @@ def _one_encoding(header: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "columns": table}
 
 
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding}  # from a format to the next
+def _named_columns(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 2 in format 3: whether columns had names, and how texts of the target are read."""
+    target = header.get("target")
+    read = {**target, "reading": "number"} if isinstance(target, dict) else target
+    return {**header, "format": 3, "named": True, "target": read}
+
+
+# From a format to the next.
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding, 2: _named_columns}
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:

@@ -23,6 +23,7 @@ from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy
 from rflaf.rows.tables import TableEncoding, TargetEncoding
+from rflaf.rows.tables.readings import READINGS
 
 from .envelope import Arrays, present
 from .nodes import BASES, CHOICES, ESTIMATORS, LOSSES, PARTS, Node
@@ -124,7 +125,8 @@ def _read_target(header: Node, kind: str) -> TargetEncoding | None:
     task = target["task"].one_of({"regression": "regression", "classification": "classification"})
     if (task == "classification") != (kind == "RFLAFClassifier"):
         raise ValueError(f"a {kind} cannot do {task}")
-    return TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text())
+    reading = target["reading"].one_of({name: name for name, known in READINGS.items() if known.kind == "number"})
+    return TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text(), reading)
 
 
 def _read_estimator(header: Node) -> Any:
@@ -151,7 +153,7 @@ def _read_estimator(header: Node) -> Any:
         estimator.feature_names_in_ = np.array(names, dtype=object)
     estimator.table_encoding_ = encoding = _read_columns(header, n_features)
     if encoding is not None:
-        estimator.feature_names_in_ = np.array(encoding.feature_names, dtype=object)
+        estimator._name_columns(header["named"].flag())
     estimator.target_encoding_ = _read_target(header, kind.__name__)
     if not isinstance(header["provenance"].value, dict):
         raise header["provenance"].refuse("an object")
@@ -185,6 +187,8 @@ def _read_argument(node: Node) -> Any:
         return {_read_label(label): weight.number(0.0) for label, weight in pairs}
     if isinstance(value, dict):
         return _read_part(node, PARTS)
+    if isinstance(value, list):
+        return [_read_label(one) for one in node.items()]
     if value in ("inf", "-inf", "nan"):
         return node.number(finite=False)
     if value is not None and not isinstance(value, bool | int | float | str):

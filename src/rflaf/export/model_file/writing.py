@@ -40,11 +40,12 @@ def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dic
         "library": __version__,
         "class": kind,
         "parameters": {name: _argument(name, value) for name, value in parameters.items()},
-        "n_features": int(estimator.n_features_in_),
-        "feature_names": None if names is None else [str(name) for name in names],
+        "n_features": int(estimator.model_.n_features),
+        "feature_names": None if names is None or estimator.table_encoding_ else [str(name) for name in names],
         "classes": None if classes is None else _labels(classes),
         "fitted": _plain(_fitted(estimator), "", arrays),
         "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
+        "named": hasattr(estimator, "feature_names_in_"),
         "target": None if estimator.target_encoding_ is None else _plain(estimator.target_encoding_, "", arrays),
         "provenance": _json({**estimator.provenance_, **(provenance or {})}),
     }
@@ -62,7 +63,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "bandwidth": float(estimator.bandwidth_),
         "trace": np.asarray(estimator.objective_trace_, np.float64),
         "stop_reason": estimator.stop_reason_,
-        "column_importance": estimator.column_importance_,
+        "column_importance": estimator._feature_importance,
         "leverage": estimator.leverage_,
         "selection": estimator.selection_,
         "trials": [
@@ -128,6 +129,8 @@ def _argument(name: str, value: Any) -> Any:
         return {"weights": [[_scalar(label), float(weight)] for label, weight in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
+    if name == "categorical_features":
+        return [_scalar(one) for one in np.asarray(value).tolist()]
     return _part(name, value)
 
 

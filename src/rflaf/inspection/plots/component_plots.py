@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators.svg import BLUE, GREY, ORANGE, VERMILION
 from rflaf.estimators.width_plan import WidthPlan
-from rflaf.inspection.effects import ComponentBank, feature_eigenvalues, rank_components, sample_rows
+from rflaf.inspection.effects import ComponentBank, feature_eigenvalues, model_rows, rank_components, sample_rows
 from rflaf.theory import effective_dimension
 from rflaf.theory.spectrum import Decay, decay_curve
 
@@ -53,7 +53,7 @@ class ActivationDisplay:
         error = np.zeros(n_points) if activation.covariance is None else activation.standard_error(z)
         edges = density = np.empty(0)
         if X is not None:
-            u = estimator.model_.projections(sample_rows(X))
+            u = estimator.model_.projections(sample_rows(model_rows(estimator, X)))
             density, edges = np.histogram(u, bins=60, range=(low, high), density=True)
         return cls(z, activation(z), error, edges, density).plot(ax=ax)
 
@@ -88,7 +88,8 @@ class ActivationBankDisplay:
     ) -> Self:
         """Rank the components by the spread of their contribution over rows ``X`` and draw the first ``n_shown``."""
         check_is_fitted(estimator)
-        return cls(rank_components(estimator.model_, sample_rows(X), n_shown, n_points, output)).plot(ax=ax)
+        rows = sample_rows(model_rows(estimator, X))
+        return cls(rank_components(estimator.model_, rows, n_shown, n_points, output)).plot(ax=ax)
 
     def plot(self, ax: Any = None, *, n_columns: int = 4) -> Self:
         """Draw one small panel a component, on one scale; ``ax`` are as many axes as components."""
@@ -201,7 +202,7 @@ class SpectrumDisplay:
     def from_estimator(cls, estimator: Any, X: Any, *, lam: float | None = None, ax: Any = None) -> Self:
         """Draw the spectrum of a fitted estimator's features over rows ``X``; lambda is 1 / sqrt(n) unless given."""
         check_is_fitted(estimator)
-        rows = sample_rows(X)
+        rows = sample_rows(model_rows(estimator, X))
         lam = X.shape[0] ** -0.5 if lam is None else lam
         return cls.from_eigenvalues(feature_eigenvalues(estimator.model_, rows), lam, ax=ax)
 

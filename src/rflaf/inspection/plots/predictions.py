@@ -43,13 +43,13 @@ class ColumnCurveDisplay:
     def from_estimator(cls, estimator: Any, X: Any, column: int | str, *, ax: Any = None, n_strong: int = 3) -> Self:
         """Compute and draw the curves of a column, given by index or name."""
         check_is_fitted(estimator)
-        model, names = estimator.model_, getattr(estimator, "feature_names_in_", None)
+        model, names = estimator.model_, effects.model_columns(estimator)
         number = effects.column_index(column, names, model.n_features)
         knots = None if model.curves is None else model.curves.knots
         if knots is None or number not in knots.columns:
             remedy = "Use PartialEffectDisplay for a linear column."
             raise InvalidParameterError("only curved columns have curves", column, remedy)
-        rows = sample_rows(X)
+        rows = sample_rows(effects.model_rows(estimator, X))
         curve = int(np.searchsorted(knots.columns, number))
         x = knots.of(curve)
         at_nodes = np.zeros((x.size, model.n_features))
@@ -105,11 +105,11 @@ class PartialEffectDisplay:
         ``output`` is the number of the output or of the class whose probability is drawn.
         """
         check_is_fitted(estimator)
-        known = getattr(estimator, "feature_names_in_", None)
+        known = effects.model_columns(estimator)
         chosen = columns if isinstance(columns, tuple) else (columns,)
-        numbers = [effects.column_index(column, known, estimator.n_features_in_) for column in chosen]
+        numbers = [effects.column_index(column, known, estimator.model_.n_features) for column in chosen]
         names = tuple(f"column {number}" if known is None else str(known[number]) for number in numbers)
-        rows, f = sample_rows(X, _ROWS), effects.response(estimator, output)
+        rows, f = sample_rows(effects.model_rows(estimator, X), _ROWS), effects.response(estimator, output)
         if len(numbers) == 1:
             effect: Effect | PairEffect = effects.partial_effect(f, rows, numbers[0])
         else:

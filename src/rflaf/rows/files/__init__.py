@@ -60,8 +60,8 @@ def open_table(
             raise InvalidParameterError(rule, type(sample_weight).__name__, "Add one.")
         seen = None if scanned is None else scanned.seen
         request = Request(files, table, names, sample_weight, labels, encoding, summary, seen)
-        direct = kind == "Parquet" and table.rows is None
-        opened = open_parquet(request, reader) if direct else open_converted(request, reader)
+        direct = kind == "Parquet" and table.rows is None and table.drop_missing is None
+        opened = open_parquet(request, reader, open_converted) if direct else open_converted(request, reader)
         return replace(opened, single_output=isinstance(y, str))
     except BaseException:
         reader.close()

@@ -7,12 +7,9 @@ line with a number names nothing, and columns are then called by number, from "0
 
 from __future__ import annotations
 
-import csv
-import gzip
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,44 +17,14 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.tables import is_number, refuse_repeated, require_arrow
+from rflaf.rows.tables import clean, refuse_repeated, require_arrow
+from rflaf.rows.tables.cells import valid
 
-from .table import Table, find_files, kind_of
+from .csv_layout import Layout, explain_csv, find_layout
+from .table import Table, find_files, kind_of, refuse_absent
 
 _BLOCK_BYTES = 2**24  # of a CSV file in a chunk
 _CHUNK_ROWS = 65_536  # of other files in a chunk
-_DELIMITERS = (",", ";", "\t")
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """How to read a CSV file: its delimiter, its column names, and the lines before its first row."""
-
-    delimiter: str
-    names: tuple[str, ...]
-    skip_rows: int
-
-
-def find_layout(path: str | Path, has_header: bool | None = None) -> Layout:
-    """Return the layout of a CSV file from its first line, which also shows ``has_header`` unless it is given."""
-    path = Path(path)
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            at, line = next(((at, line) for at, line in enumerate(file) if line.strip()), (0, ""))
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise InvalidParameterError(
-            f"{path.name} must be text in UTF-8", str(error), "Save it as CSV, or name a .parquet or .npz file."
-        ) from None
-    delimiter = max(_DELIMITERS, key=line.count)
-    cells = tuple(cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), []))
-    if not cells:
-        raise InvalidParameterError(f"{path.name} must have rows", "an empty file", "Name another file.")
-    if has_header is None:
-        has_header = not any(is_number(cell) for cell in cells)
-    names = tuple((has_header and cell) or str(number) for number, cell in enumerate(cells))
-    refuse_repeated(names)
-    return Layout(delimiter, names, at + has_header)
 
 
 def read_table(path: str | Path, has_header: bool | None = None) -> Any:
@@ -69,8 +36,13 @@ def read_masked(table: Table, block_bytes: int | None = None) -> Iterator[tuple[
     """Yield every file of a table with its chunks, and which of their rows are chosen; None for all of them."""
     first = 0
     for file in find_files(table.paths):
-        for chunk in read_chunks(file, table.has_header, block_bytes):
-            yield file, chunk, None if table.rows is None else table.rows.mask(first, chunk.num_rows)
+        for chunk in read_chunks(file, table.has_header, block_bytes, table.encoding):
+            mask = None if table.rows is None else table.rows.mask(first, chunk.num_rows)
+            if table.drop_missing is not None:
+                refuse_absent(table.drop_missing, file, chunk.column_names)
+                known = valid(clean(table.drop_missing, chunk[table.drop_missing], table.missing))
+                mask = known if mask is None else mask & known
+            yield file, chunk, mask
             first += chunk.num_rows
 
 
@@ -87,11 +59,15 @@ def chosen(chunk: Any, mask: Array | None) -> Any:
 
 def column_names(table: Table) -> list[str]:
     """Return the names of the columns of a table's first file."""
-    names: list[str] = next(read_chunks(find_files(table.paths)[0], table.has_header)).column_names
+    names: list[str] = next(
+        read_chunks(find_files(table.paths)[0], table.has_header, encoding=table.encoding)
+    ).column_names
     return names
 
 
-def read_chunks(path: str | Path, has_header: bool | None = None, block_bytes: int | None = None) -> Iterator[Any]:
+def read_chunks(
+    path: str | Path, has_header: bool | None = None, block_bytes: int | None = None, encoding: str | None = None
+) -> Iterator[Any]:
     """Yield a file as Arrow tables of consecutive rows with the same columns; the first one has no rows.
 
     A chunk of a CSV file holds ``block_bytes`` of it; Arrow reads some chunks ahead.
@@ -100,7 +76,8 @@ def read_chunks(path: str | Path, has_header: bool | None = None, block_bytes: i
     if not path.is_file():
         raise InvalidParameterError("the data must be a file", str(path), "Check the path.")
     if kind == "CSV":
-        return _readable(path, _csv_chunks(path, find_layout(path, has_header), block_bytes or _BLOCK_BYTES))
+        layout = find_layout(path, has_header, encoding)
+        return _readable(path, _csv_chunks(path, layout, block_bytes or _BLOCK_BYTES), layout)
     read = {"Parquet": _parquet_chunks, "Arrow": _arrow_chunks, "NPZ": _npz_chunks, "NumPy": _npy_chunks}[kind]
     return _readable(path, read(path, block_bytes))
 
@@ -110,7 +87,7 @@ def _rows_of(block_bytes: int | None, n_columns: int) -> int:
     return _CHUNK_ROWS if block_bytes is None else max(64, min(_CHUNK_ROWS, block_bytes // (32 * max(n_columns, 1))))
 
 
-def _readable(path: Path, chunks: Iterator[Any]) -> Iterator[Any]:
+def _readable(path: Path, chunks: Iterator[Any], layout: Layout | None = None) -> Iterator[Any]:
     """Yield chunks; errors of the reader name the file."""
     pa = require_arrow()
     try:
@@ -120,6 +97,8 @@ def _readable(path: Path, chunks: Iterator[Any]) -> Iterator[Any]:
     except InvalidParameterError:
         raise
     except (pa.ArrowException, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        if layout is not None:
+            explain_csv(path, layout, str(error))
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidParameterError(f"{path.name} must be readable as a table", first_line, "Check the file.") from None
 
@@ -128,14 +107,20 @@ def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.csv as arrow_csv
 
-    read = arrow_csv.ReadOptions(column_names=list(layout.names), skip_rows=layout.skip_rows, block_size=block_bytes)
+    read = arrow_csv.ReadOptions(
+        column_names=list(layout.names),
+        skip_rows=layout.skip_rows,
+        block_size=block_bytes,
+        encoding="utf8" if layout.encoding.startswith("utf-8") else layout.encoding,
+    )
+    about = {"delimiter": layout.delimiter}
     parse = arrow_csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
     as_text = dict.fromkeys(layout.names, pa.string())
     convert = arrow_csv.ConvertOptions(column_types=as_text, strings_can_be_null=False)
     reader = arrow_csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
-    yield reader.schema.empty_table()
+    yield reader.schema.empty_table().replace_schema_metadata(about)
     for batch in reader:
-        yield pa.Table.from_batches([batch])
+        yield pa.Table.from_batches([batch]).replace_schema_metadata(about)
 
 
 def _parquet_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:

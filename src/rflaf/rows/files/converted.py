@@ -19,7 +19,18 @@ import numpy as np
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, PassDisplay, Quiet
-from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, TargetEncoding, require_arrow, summarise
+from rflaf.rows.tables import (
+    NumberColumn,
+    TableEncoding,
+    TableSummary,
+    TargetEncoding,
+    add_rows,
+    level_sums,
+    require_arrow,
+    summarise,
+    target_parts,
+)
+from rflaf.rows.tables.decisions import choose
 
 from .chunks import chosen, column_names, read_masked, read_rows
 from .first_scan import (
@@ -32,11 +43,12 @@ from .first_scan import (
     write_inputs,
 )
 from .parquet_rows import ParquetRows, RowGroup, index_files
-from .source import FileSource, Reader, states_of
+from .source import FEW_COUNTED, FileSource, Reader, states_of
 from .table import Request, ScannedTable, Table, distinct, find_files, refuse_absent, refuse_other_type
 
 _LEAST_BYTES, _MOST_BYTES = 2**16, 2**24  # of a file that are parsed at once
 _BLOCKS_AHEAD = 44  # that Arrow holds, on their way and parsed
+_LOOKED_AT = 20_000  # rows in which a column may give the target away
 _LEVELS_BYTES = 5 * 2**18  # of a column, for the levels that are counted
 _WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
 
@@ -60,14 +72,20 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
         assert summary is not None
         encoding = encoding_of(request, summary, request.inputs(list(summary.columns)))
     targets = [_target_of(request, name, summary) for name in request.targets]
+    if request.encoding is None and targets:
+        assert summary is not None
+        encoding = _with_statistics(request, encoding, summary, targets, block_bytes)
+        encoding = _suspecting(request, encoding, targets, block_bytes)
     columns, seen = _Columns(encoding, targets, request.weight), TargetScan()
     folder = reader.exits.enter_context(tempfile.TemporaryDirectory(prefix="rflaf-"))
     n_rows = None if summary is None else summary.n_rows
     with reader.begin("write as numbers", n_rows, n_rows) as display:
-        shown = {}
+        shown, first = {}, 0
         for number, (file, pairs) in enumerate(groupby(read_rows(table, block_bytes), key=lambda pair: pair[0])):
             path = os.path.join(folder, f"{number}.parquet")
-            if _convert((chunk for _, chunk in pairs), RowGroup(path, file, 0, 0, 0), columns, seen, request, display):
+            group = RowGroup(path, file, 0, first, 0)
+            first = _convert((chunk for _, chunk in pairs), group, columns, seen, request, display)
+            if os.path.exists(path):
                 shown[path] = file
     _refuse_no_rows(request.files[0], table, bool(shown))
     reader.check_unchanged()
@@ -80,6 +98,47 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     storage = ParquetRows(groups, as_written, names, request.weight, dtype, request.labels)
     target = targets[0] if len(targets) == 1 else None
     return OpenRows(FileSource(storage, reader), encoding.feature_names, seen, False, encoding, target, reader.close)
+
+
+def _with_statistics(
+    request: Request,
+    encoding: TableEncoding,
+    summary: TableSummary,
+    targets: list[TargetEncoding],
+    block_bytes: int | None,
+) -> TableEncoding:
+    """Return the encoding with the target's means by level where a column has many; that takes one more pass."""
+    levels = list(summary.columns[targets[0].name].levels or {}) if request.labels else []
+    parts, as_numbers = target_parts(
+        np.array(levels) if request.labels else np.empty((0, len(targets))), request.labels
+    )
+    sums = level_sums(encoding, summary, parts)
+    if not sums or (request.labels and not levels):
+        return encoding
+    columns, first = _Columns(encoding, targets, request.weight), 0
+    for file, chunk in read_rows(request.table, block_bytes):
+        if chunk.num_rows:
+            found = columns.beside(chunk, RowGroup(file, file, 0, 0, 0))
+            Y = as_numbers(np.column_stack([found[target.name] for target in targets]))
+            weight = None if request.weight is None else found[request.weight]
+            add_rows(sums, chunk, encoding.missing, first, Y, weight)
+            first += chunk.num_rows
+    return encoding.with_statistics({name: of_column.finish() for name, of_column in sums.items()})
+
+
+def _suspecting(
+    request: Request, encoding: TableEncoding, targets: list[TargetEncoding], block_bytes: int | None
+) -> TableEncoding:
+    """Return the encoding with a warning of columns that give the target away in the first rows."""
+    columns = _Columns(encoding, targets, None)
+    for file, chunk in read_rows(request.table, block_bytes):
+        if chunk.num_rows:
+            rows = chunk.slice(0, _LOOKED_AT)
+            inputs, beside = columns.of(rows, RowGroup(file, file, 0, 0, 0))
+            found = np.column_stack([beside[target.name] for target in targets])
+            _, as_numbers = target_parts(found, request.labels)
+            return encoding.suspecting(np.column_stack(list(inputs.values())), as_numbers(found))
+    return encoding
 
 
 def _block_bytes(table: Table, memory: int | None) -> int | None:
@@ -106,7 +165,7 @@ def _summarise_files(
         for file, triples in groupby(read_masked(table, block_bytes), key=lambda triple: triple[0]):
             found = TableSummary({})
             for _, chunk, mask in triples:
-                part = _summarise_chunk(chunk, mask, table, whole)
+                part = _summarise_chunk(chunk, mask, table, whole, None if block_bytes is None else FEW_COUNTED)
                 found = found + part if found.columns else part
                 display.advance(chunk.num_rows)
             _refuse_no_rows(file, table, found.n_rows > 0)
@@ -116,13 +175,14 @@ def _summarise_files(
     return total
 
 
-def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None) -> TableSummary:
+def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None, most: int | None) -> TableSummary:
     """Return the summary of the chosen rows; that of the column ``whole``, the last one, is of all rows."""
     others = [name for name in chunk.column_names if name != whole]
-    part = summarise(chosen(chunk.select(others), mask), table.missing, table.categories)
+    part = summarise(chosen(chunk.select(others), mask), table.missing, table.categories, most)
     if whole is None:
         return part
-    return TableSummary({**part.columns, **summarise(chunk.select([whole]), table.missing).columns})
+    of_whole = summarise(chunk.select([whole]), table.missing, most=most)
+    return replace(part, columns={**part.columns, **of_whole.columns})
 
 
 def _refuse_no_rows(file: str, table: Table, some: bool) -> None:
@@ -140,14 +200,16 @@ def _checked(file: str, summary: TableSummary, first: str, expected: TableSummar
         here, there = summary.columns[name].kind, expected.columns[name].kind
         if "empty" not in (here, there):
             refuse_other_type(name, (file, here), (first, there))
-    return TableSummary({name: summary.columns[name] for name in needed})
+    return summary.select(needed)
 
 
 def _target_of(request: Request, name: str, summary: TableSummary | None) -> TargetEncoding:
-    if not request.labels:
-        return TargetEncoding(name, "regression", "number")
     assert summary is not None  # targets are always summarised
     column = summary.columns[name]
+    if not request.labels:
+        choice = choose(name, summary, False, None) if column.kind == "category" else None
+        styled = choice is not None and choice.kind == "number" and not choice.words
+        return TargetEncoding(name, "regression", "number", "", choice.reading if choice and styled else "number")
     if column.kind == "number" and not column.n_truths and not column.numbers.whole:
         rule = "labels must be texts, whole numbers or truth values"
         raise InvalidParameterError(rule, f"fractions in {request.files[0]}, column {name!r}", "Regress them.")
@@ -171,19 +233,23 @@ class _Columns:
     def of(self, rows: Any, group: RowGroup) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the inputs of some rows, and their targets and weights, by name."""
         X = np.zeros((rows.num_rows, len(self.encoding.feature_names)))
-        write_inputs(rows, self.encoding, X, group)
+        write_inputs(rows, self.encoding, X, group, group.first if self.targets else None)
+        return {f"input {j}": X[:, j] for j in range(X.shape[1])}, self.beside(rows, group)
+
+    def beside(self, rows: Any, group: RowGroup) -> dict[str, Any]:
+        """Return the targets and weights of some rows, by name."""
         weights = [] if self.weight is None else [TargetEncoding(self.weight, "regression", "number")]
-        beside = {}
+        found = {}
         for column in (*self.targets, *weights):
             with in_column(column.name, group):
-                beside[column.name] = column.read(rows, self.encoding.missing)
-        return {f"input {j}": X[:, j] for j in range(X.shape[1])}, beside
+                found[column.name] = column.read(rows, self.encoding.missing)
+        return found
 
 
 def _convert(
     chunks: Iterator[Any], group: RowGroup, columns: _Columns, seen: TargetScan, request: Request, display: PassDisplay
 ) -> int:
-    """Write the rows of a file as numbers into the Parquet file of ``group``, and return how many row groups."""
+    """Write the rows of a file as numbers into the Parquet file of ``group``, and return the number of the next row."""
     pa = require_arrow()
     import pyarrow.parquet as pq
 
@@ -201,5 +267,5 @@ def _convert(
                     writer = exits.enter_context(pq.ParquetWriter(group.path, written.schema))
                 writer.write_table(written, row_group_size=rows.num_rows)
                 display.advance(rows.num_rows)
-                group = replace(group, number=group.number + 1)
-    return group.number
+                group = replace(group, number=group.number + 1, first=group.first + rows.num_rows)
+    return group.first

@@ -16,6 +16,8 @@ from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
 from rflaf.rows.blocks import LEAST_ROWS
 from rflaf.rows.opened import TargetScan
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow
+from rflaf.rows.tables.cells import is_declared
+from rflaf.rows.tables.statistics import fold_of_rows
 
 from .table import Request
 
@@ -72,27 +74,32 @@ def refuse_weightless(seen: TargetScan, request: Request) -> None:
 def encoding_of(request: Request, summary: TableSummary, inputs: list[str]) -> TableEncoding:
     """Return the encoding of the inputs of a table that was summarised."""
     table = request.table
-    chosen = TableSummary({name: summary.columns[name] for name in inputs})
-    return make_encoding(chosen, (), [name for name in table.categories if name in inputs], table.missing)
+    categories = [name for name in table.categories if name in inputs]
+    read = {name: how for name, how in table.read.items() if name in inputs}
+    return make_encoding(summary.select(inputs), (), categories, table.missing, read)
 
 
-def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object) -> None:
-    """Write the encoded columns of a batch to ``out``; numbers are taken as they are."""
-    start = 0
+def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object, first: int | None = None) -> None:
+    """Write the encoded columns of a batch to ``out``; numbers are taken as they are.
+
+    ``first`` is the number of the first row among those of a fit, None in a prediction.
+    """
+    start, folds = 0, None if first is None else fold_of_rows(first, batch.num_rows)
     for column in encoding.columns:
         stop = start + len(column.feature_names)
         values = batch.column(column.name)
-        if isinstance(column, NumberColumn) and is_numeric(values.type):
+        if isinstance(column, NumberColumn) and is_numeric(values.type) and not is_declared(values.type):
             numbers = numbers_of(values)
-            if column.indicator:
-                out[:, start + 1] = gaps = np.isnan(numbers)
+            gaps = np.isnan(numbers)
+            if gaps.any():
                 numbers = np.where(gaps, column.fill, numbers)
             out[:, start] = numbers
-            if not column.indicator:
-                check_finite(out[:, start], column.name, where)
+            if column.indicator:
+                out[:, start + 1] = gaps
+            check_finite(out[:, start], column.name, where)
         else:
             with in_column(column.name, where):
-                column.write(clean(column.name, values, encoding.missing), out[:, start:stop])
+                column.write(clean(column.name, values, encoding.missing), out[:, start:stop], folds)
         start = stop
 
 

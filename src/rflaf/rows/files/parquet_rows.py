@@ -17,9 +17,10 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import ArraySource, Block, Parts
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TableSummary, TargetEncoding, clean, require_arrow, summarise
+from rflaf.rows.tables.summaries import index_columns
 
 from . import first_scan
-from .source import FileSource, Reader, fingerprint_of
+from .source import FEW_COUNTED, FileSource, Reader, fingerprint_of
 from .table import Request, distinct, refuse_absent, refuse_other_type
 
 _PAGE_BYTES = 3 * 2**20  # of a column, that its pages take while they are decoded
@@ -265,8 +266,11 @@ class ParquetRows:
         return Block(X, y, weight)
 
 
-def open_parquet(request: Request, reader: Reader) -> OpenRows:
-    """Open Parquet files, scanned once unless they are only to be predicted."""
+def open_parquet(request: Request, reader: Reader, wide: Callable[[Request, Reader], OpenRows]) -> OpenRows:
+    """Open Parquet files, scanned once unless they are only to be predicted.
+
+    ``wide`` opens tables with columns of many levels, whose statistics of the target depend on the row.
+    """
     files, targets, encoding = request.files, request.targets, request.encoding
     reader.watch(files, request.seen)
     groups, schemas = index_files(files, {})
@@ -274,7 +278,13 @@ def open_parquet(request: Request, reader: Reader) -> OpenRows:
     _check_schemas(files, schemas, request.inputs(schemas[0].names))
     seen = TargetScan()
     if encoding is None or targets:
-        encoding, seen = reader.pool.submit(scan, groups, schemas[0], request, reader).result()
+        encoding, seen, summary = reader.pool.submit(scan, groups, schemas[0], request, reader).result()
+        if (
+            request.encoding is None
+            and targets
+            and any(getattr(column, "others", False) for column in encoding.columns)
+        ):
+            return wide(replace(request, summary=summary), reader)
     types = [schema.field(name).type for schema in schemas for name in encoding.column_names]
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
@@ -285,9 +295,10 @@ def open_parquet(request: Request, reader: Reader) -> OpenRows:
 
 def scan(
     groups: tuple[RowGroup, ...], schema: Any, request: Request, reader: Reader
-) -> tuple[TableEncoding, TargetScan]:
+) -> tuple[TableEncoding, TargetScan, TableSummary]:
     """Check every value of Parquet files once, and learn how to encode the inputs unless that is known."""
     inputs, targets, summary = request.inputs(schema.names), TargetScan(), TableSummary({})
+    most = None if reader.memory is None else FEW_COUNTED
     columns = distinct(*inputs, *request.beside)
     at_once = first_scan.rows_together(_row_bytes(schema, columns), page_bytes(groups, len(columns)), reader.memory)
     n_rows, learn = sum(group.n_rows for group in groups), request.encoding is None and request.summary is None
@@ -295,12 +306,13 @@ def scan(
         for group, batch in batches(groups, columns, at_once):
             _check_inputs(batch, inputs, group)
             if learn:
-                part = summarise(batch.select(inputs), request.table.missing, request.table.categories)
+                part = summarise(batch.select(columns), request.table.missing, request.table.categories, most)
                 summary = summary + part if summary.columns else part
             targets += first_scan.scan_targets(_beside(batch, request, group), request, group)
             display.advance(batch.num_rows)
     first_scan.refuse_weightless(targets, request)
-    return request.encoding or first_scan.encoding_of(request, request.summary or summary, inputs), targets
+    summary = request.summary or replace(summary, index=index_columns(schema.metadata))
+    return request.encoding or first_scan.encoding_of(request, summary, inputs), targets, summary
 
 
 def _row_bytes(schema: Any, columns: list[str]) -> int:
@@ -314,7 +326,7 @@ def _check_inputs(batch: Any, inputs: list[str], group: RowGroup) -> None:
             first_scan.check_finite(first_scan.numbers_of(batch.column(name)), name, group, missing=True)
         else:
             with first_scan.in_column(name, group):
-                clean(name, batch.column(name))
+                clean(name, batch.column(name).slice(0, 1))
 
 
 def _beside(batch: Any, request: Request, group: RowGroup) -> dict[str, Array]:

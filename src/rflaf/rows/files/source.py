@@ -17,6 +17,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import MOST_ROWS, READ_AHEAD, ArraySource, Block, Parts, RowTable, TableView, drawn_rows
 from rflaf.rows.progress import Begin, Quiet
 
+FEW_COUNTED = 10_000  # different texts of a column that are counted within a given memory
 _AHEAD_BYTES = 2**25  # of blocks read before they are asked for
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,9 @@ class Table:
     missing : texts that stand for missing values
     has_header : whether the first line of a CSV file names the columns; by default a line without numbers does
     rows : a random part of the rows; all of them by default
+    read : how to read columns, by name, one of `rflaf.rows.tables.decisions.HOW` each
+    encoding : of a CSV file, such as "latin-1"; by default seen from its first bytes
+    drop_missing : a column, usually the target: rows where it is missing are left out
 
     >>> Table("data/*.parquet", columns=["age", "height"]).columns
     ['age', 'height']
@@ -82,6 +85,9 @@ class Table:
     missing: Sequence[str] = MISSING
     has_header: bool | None = None
     rows: RowChoice | None = None
+    read: Mapping[str, str] = field(default_factory=dict)
+    encoding: str | None = None
+    drop_missing: str | None = None
 
 
 @dataclass(frozen=True)

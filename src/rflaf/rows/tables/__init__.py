@@ -9,8 +9,9 @@ table, exactly, so a file read in pieces and a frame in memory are encoded alike
 | numbers, truth values | itself, its mean where missing; a second column says where, if anything was missing |
 | two levels | 0 or 1; 0.5 where missing or unseen |
 | more levels | one column per level; the rarest beyond 50 share one, which also takes unseen levels |
-| dates (ISO 8601) | days since 1970, day of the year, day of the week, and the hour where there are any |
-| one value, no value, identifiers | nothing, with the reason in ``dropped`` |
+| more than 50 levels | the same, and the target's mean by level, cross-fitted (`statistics`) |
+| dates, in any of `readings` | days since 1970, day of the year, day of the week, and the hour where there are any |
+| one value, no value, identifiers, running numbers | nothing, with the reason in ``dropped`` |
 
 A missing level has a column of its own if some were missing in the fit; a level without a column is zero in all.
 
@@ -19,29 +20,40 @@ but computed by Arrow: those take categories from arrays of Python objects, seve
 all rows at once. Needs the extra ``files``.
 """
 
-from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
-from .columns import CategoryColumn, DateColumn, NumberColumn, TargetEncoding, make_target
-from .encoding import Dropped, TableEncoding, make_encoding
+from .cells import MISSING, Texts, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
+from .columns import CategoryColumn, DateColumn, NumberColumn
+from .decisions import Decision
+from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
+from .statistics import LevelStatistic, LevelSums, target_parts
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
+from .target import TargetEncoding, make_target, unknown_target
 
 __all__ = [
     "MISSING",
     "CategoryColumn",
     "ColumnSummary",
     "DateColumn",
+    "Decision",
     "Dropped",
+    "LevelStatistic",
+    "LevelSums",
     "Moments",
     "NumberColumn",
     "TableEncoding",
     "TableSummary",
     "TargetEncoding",
+    "Texts",
+    "add_rows",
     "as_table",
     "clean",
     "find_column",
     "is_number",
+    "level_sums",
     "make_encoding",
     "make_target",
     "refuse_repeated",
     "require_arrow",
     "summarise",
+    "target_parts",
+    "unknown_target",
 ]

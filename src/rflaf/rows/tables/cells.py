@@ -1,9 +1,9 @@
-"""The cells of a table, as Arrow holds them: truth values, numbers, dates, trimmed texts, or nothing."""
+"""The cells of a table, as Arrow holds them: truth values, numbers, dates, texts by their levels, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,7 @@ from rflaf.errors import Array, InvalidParameterError, MissingExtraError
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")  # texts that stand for nothing
 MICROSECONDS_A_DAY = 86_400_000_000
-_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|(?i:inf|infinity))$"
-_DATE = r"^\d{4}-\d{2}-\d{2}([ T]\d{2}(:\d{2}(:\d{2}(\.\d{1,6})?)?)?)?$"
+_SCALARS = (str, bytes, bool, int, float, np.generic)
 
 
 def require_arrow() -> Any:
@@ -26,20 +25,76 @@ def require_arrow() -> Any:
     return pa
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A column of texts: its different ones, trimmed, and for every row the number of its text, -1 where missing."""
+
+    different: Any
+    at: Array
+
+    def __len__(self) -> int:
+        return self.at.size
+
+    def rows(self, start: int, stop: int) -> Texts:
+        """Return some of the rows."""
+        return Texts(self.different, self.at[start:stop])
+
+    def spread(self, values: Array, missing: Any) -> Array:
+        """Return the value of each row's text: (n_rows,)."""
+        return np.append(values, missing)[self.at]
+
+
 def as_table(table: Any) -> Any:
-    """An Arrow table of an Arrow table or batch, or of a pandas or polars frame; column names are texts and differ."""
+    """An Arrow table of a frame of any library, or of an array of rows; column names are texts and differ.
+
+    Taken are Arrow tables and batches, pandas frames (without their index), matrices, whose columns are called by
+    number, and everything that offers ``__arrow_c_stream__`` or ``__dataframe__``.
+    """
     pa = require_arrow()
-    if isinstance(table, pa.RecordBatch):
+    if isinstance(table, np.ndarray):
+        table = _table_of_columns({str(at): table[:, at] for at in range(table.shape[1])})
+    elif isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    if not isinstance(table, pa.Table):
-        try:
-            framed = hasattr(table, "iloc")  # pandas: its index is no column
-            table = pa.Table.from_pandas(table, preserve_index=False) if framed else pa.table(table)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            rule, found = "a column must hold values of one kind", "; ".join(map(str, error.args))
-            raise InvalidParameterError(rule, found, "Make it all text, or numbers.") from error
+    elif hasattr(table, "iloc"):  # pandas: its index is no column
+        refuse_repeated([str(name) for name in table.columns])
+        table = _table_of_columns({str(name): table[name] for name in table.columns})
+    elif not isinstance(table, pa.Table):
+        table = _foreign(table)
     refuse_repeated(table.column_names)
     return table
+
+
+def _foreign(table: Any) -> Any:
+    pa = require_arrow()
+    if not hasattr(table, "__arrow_c_stream__") and hasattr(table, "__dataframe__"):
+        from pyarrow.interchange import from_dataframe
+
+        return from_dataframe(table)
+    try:
+        return pa.table(table)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        rule, remedy = "rows must be a table with named columns", "Pass a pandas or polars frame, or an Arrow table."
+        raise InvalidParameterError(rule, type(table).__name__, remedy) from error
+
+
+def _table_of_columns(columns: dict[str, Any]) -> Any:
+    return require_arrow().table({name: _arrow_column(name, values) for name, values in columns.items()})
+
+
+def _arrow_column(name: str, values: Any) -> Any:
+    """Return an Arrow array; Python objects of several plain kinds become texts, as in a CSV file."""
+    pa = require_arrow()
+    try:
+        return pa.Array.from_pandas(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+        objects = np.asarray(values, object)
+        known = np.array([value is not None and value == value for value in objects], bool)
+        odd = next((value for value in objects[known] if not isinstance(value, _SCALARS)), None)
+        if odd is not None:
+            raise InvalidParameterError(
+                f"column {name!r} must hold numbers, texts, truth values or dates", odd, "Drop or convert it."
+            ) from error
+        return pa.array([str(value) if there else None for value, there in zip(objects, known, strict=True)])
 
 
 def refuse_repeated(names: Sequence[str]) -> None:
@@ -65,13 +120,19 @@ def find_column(name: str, names: Sequence[str]) -> str:
         ) from None
 
 
+def is_declared(kind: Any) -> bool:
+    """Return whether an Arrow type says that its values are categories, as those of pandas and polars do."""
+    return bool(require_arrow().types.is_dictionary(kind))
+
+
 def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
-    """Return a column as one Arrow array of truth values, numbers, dates or trimmed texts, null where missing."""
+    """Return a column as one Arrow array of truth values, numbers or dates, null where missing, or as `Texts`.
+
+    Times of the day are hours, durations seconds; dates with a zone are those of Greenwich.
+    """
     pa = require_arrow()
-    types, compute = pa.types, pa.compute
+    types = pa.types
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if types.is_dictionary(values.type):
-        values = values.dictionary_decode()
     kind = values.type
     if types.is_null(kind):
         return values.cast(pa.float64())
@@ -79,76 +140,98 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
         return values
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return _without_nan(values if types.is_integer(kind) else values.cast(pa.float64()))
-    if types.is_temporal(kind) and not (types.is_time(kind) or types.is_duration(kind) or types.is_interval(kind)):
-        return values.cast(pa.timestamp("us", tz=kind.tz if types.is_timestamp(kind) else None), safe=False).cast(
-            pa.timestamp("us")
-        )
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        trimmed = compute.utf8_trim_whitespace(values.cast(pa.string()))
-        return compute.if_else(compute.is_in(trimmed, pa.array(missing, pa.string())), None, trimmed)
+    if types.is_time(kind) or types.is_duration(kind):
+        return _as_numbers(values)
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        zone = kind.tz if types.is_timestamp(kind) else None
+        return values.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.timestamp("us"))
+    if types.is_dictionary(kind) and _is_plain_kind(kind.value_type):
+        return _texts(values.indices, as_texts(clean(name, values.dictionary, missing)), missing, True)
+    if _is_text(kind):
+        coded = values.cast(pa.string()).dictionary_encode()
+        return _texts(coded.indices, coded.dictionary, missing, False)
     raise InvalidParameterError(
         f"column {name!r} must hold numbers, texts, truth values or dates", str(kind), "Drop or convert it."
     )
 
 
-def valid(values: Any) -> Array:
-    """Return where there is a value: (n_rows,)."""
-    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
+def _is_text(kind: Any) -> bool:
+    types = require_arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def numbers_among(values: Any) -> Any:
-    """Return numbers as float64, null where a value is none."""
+def _is_plain_kind(kind: Any) -> bool:
+    types = require_arrow().types
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
+    return bool(_is_text(kind) or number or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _as_numbers(values: Any) -> Any:
+    """Times of the day in hours, durations in seconds."""
     pa = require_arrow()
-    if pa.types.is_string(values.type):
-        return _parsed(values, _NUMBER, pa.float64())
-    return pa.nulls(len(values), pa.float64()) if pa.types.is_timestamp(values.type) else values.cast(pa.float64())
+    if pa.types.is_time(values.type):
+        micro = values.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64())
+        return pa.compute.divide(micro, 3.6e9)
+    return pa.compute.divide(values.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
 
 
-def dates_among(values: Any) -> Any:
-    """Return dates, null where a value is none."""
+def as_texts(values: Any) -> Any:
+    """Return cleaned values as an Arrow array of texts; whole numbers have no point."""
     pa = require_arrow()
-    if pa.types.is_string(values.type):
-        return _parsed(values, _DATE, pa.timestamp("us"))
-    return values if pa.types.is_timestamp(values.type) else pa.nulls(len(values), pa.timestamp("us"))
+    if isinstance(values, Texts):
+        at = pa.array(values.at, mask=values.at < 0)
+        return values.different.take(at)
+    if pa.types.is_floating(values.type):
+        known = values.drop_null().to_numpy()
+        if np.all(known == np.floor(known)) and np.all(np.abs(known) < 2**53):
+            values = values.cast(pa.int64())
+    return values.cast(pa.string())
 
 
-def _parsed(texts: Any, pattern: str, kind: Any) -> Any:
-    """Texts as values of a kind, nothing where one is none: not of the pattern, or 30 February."""
+def _texts(indices: Any, dictionary: Any, missing: Sequence[str], declared: bool) -> Texts:
+    """Return texts trimmed, each once, without those that stand for nothing."""
     pa = require_arrow()
-    try:
-        values = texts.cast(kind)
-    except pa.ArrowInvalid:
-        alike = pa.compute.if_else(pa.compute.match_substring_regex(texts, pattern), texts, None)
-        try:
-            return alike.cast(kind)
-        except pa.ArrowInvalid:
-            return pa.array([_value_or_none(text, kind) for text in alike], kind)
-    return _without_nan(values)
+    at = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    trimmed = pa.compute.utf8_trim_whitespace(dictionary)
+    absent = pa.compute.is_in(trimmed, pa.array([*missing, None], pa.string())).to_numpy(zero_copy_only=False)
+    once = trimmed.filter(pa.array(~absent)).dictionary_encode() if absent.any() else trimmed.dictionary_encode()
+    different, where = once.dictionary, np.full(len(trimmed) + 1, -1, np.int32)
+    where[np.flatnonzero(~absent)] = once.indices.to_numpy(zero_copy_only=False)
+    if not np.array_equal(where[:-1], np.arange(len(trimmed))):
+        at = where[at]
+    if not declared:
+        return Texts(different, at)
+    seen = np.zeros(len(different), bool)
+    seen[at[at >= 0]] = True
+    if seen.all():
+        return Texts(different, at)
+    renumbered = np.append(np.cumsum(seen) - 1, -1)  # levels of a category that do not occur are none
+    return Texts(different.filter(pa.array(seen)), renumbered[at])
 
 
 def _without_nan(values: Any) -> Any:
     pa = require_arrow()
-    return pa.compute.if_else(pa.compute.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
+    if not pa.types.is_floating(values.type):
+        return values
+    gaps = pa.compute.is_nan(values)
+    return pa.compute.if_else(gaps, None, values) if pa.compute.any(gaps).as_py() else values
 
 
-def _value_or_none(text: Any, kind: Any) -> Any:
-    with suppress(require_arrow().ArrowInvalid):
-        return text.cast(kind).as_py()
-    return None
+def valid(values: Any) -> Array:
+    """Return where there is a value: (n_rows,)."""
+    if isinstance(values, Texts):
+        return values.at >= 0
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), bool)
+
+
+def n_missing(values: Any) -> int:
+    """Return how many values are missing."""
+    return int(np.sum(values.at < 0)) if isinstance(values, Texts) else int(values.null_count)
 
 
 def days_of(dates: Any) -> Array:
     """Days since 1970 with their fractions, of an array of dates without gaps."""
     return np.asarray(dates.cast("int64").to_numpy() / MICROSECONDS_A_DAY, np.float64)
-
-
-def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
-    """Refuse values that were not found to be numbers, or dates."""
-    if found.null_count > values.null_count:
-        at = int(np.flatnonzero(valid(values) & ~valid(found))[0])
-        raise InvalidParameterError(
-            f"column {name!r} must hold {what}", values[at].as_py(), "Leave it empty where there is none."
-        )
 
 
 def is_number(text: str) -> bool:

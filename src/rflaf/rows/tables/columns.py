@@ -1,9 +1,7 @@
-"""The encoding of one column, as plain data that checks itself: inputs as columns of numbers, and the target."""
+"""The encoding of one column, as plain data that checks itself: inputs as columns of numbers, or as levels."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,9 +10,10 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 
 from . import cells
-from .summaries import TableSummary
+from .readings import READINGS, UNITS, dates_in, numbers_in
+from .statistics import LevelStatistic, check_text
 
-_MOST_WHOLE_CLASSES = 10  # whole numbers with at most so many values are taken for classes
+_CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
 
 
 class ColumnEncoding(Protocol):
@@ -28,47 +27,65 @@ class ColumnEncoding(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...]: ...
 
-    def write(self, values: Any, out: Array) -> None:
-        """Write cleaned ``values`` (n_rows) to ``out`` (n_rows, n_features), which holds zeros."""
+    def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
+        """Write cleaned ``values`` (n_rows) to ``out`` (n_rows, n_features), which holds zeros.
+
+        ``folds`` are those of the rows of a fit, for statistics of the target that must not know a row's own.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class NumberColumn:
-    """A number, ``fill`` where it is missing, and, if ``indicator``, whether it was."""
+    """A number, ``fill`` where it is missing, and, if ``indicator``, whether it was.
+
+    Texts are read by ``reading``, and those among ``words`` count as missing.
+    """
 
     kind: ClassVar[str] = "number"
     name: str
     fill: float
     indicator: bool
+    reading: str = "number"
+    words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_text(self.name)
         _check_number("fill", self.fill)
         _check_flag("indicator", self.indicator)
+        _check_reading(self.reading, "number", "time")
+        for word in self.words:
+            check_text(word)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
 
-    def write(self, values: Any, out: Array) -> None:
-        numbers = cells.numbers_among(values)
-        cells.refuse_others(self.name, values, numbers, "numbers")
+    def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
+        values = _without_words(values, self.words)
+        numbers = numbers_in(values, self.reading)
+        refuse_others(self.name, values, numbers, f"numbers such as {READINGS[self.reading].example}")
         column = numbers.to_numpy(zero_copy_only=False)
-        gaps = np.isnan(column)
-        out[:, 0] = np.where(gaps, self.fill, column) if gaps.any() else column
-        if self.indicator:
+        gaps = np.isnan(column) if numbers.null_count else None
+        filled = column if gaps is None else np.where(gaps, self.fill, column)
+        refuse_infinite(self.name, filled)
+        out[:, 0] = filled
+        if self.indicator and gaps is not None:
             out[:, 1] = gaps
 
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn:
-    """A level out of ``levels``; ``others`` and ``missing`` say whether these have a column of their own."""
+    """A level out of ``levels``; ``others`` and ``missing`` say whether these have a column of their own.
+
+    ``statistic`` adds the target's mean by level, for columns of more levels than have columns.
+    """
 
     kind: ClassVar[str] = "category"
     name: str
     levels: tuple[str, ...]
     others: bool
     missing: bool
+    statistic: LevelStatistic | None = None
 
     def __post_init__(self) -> None:
         check_text(self.name)
@@ -84,25 +101,39 @@ class CategoryColumn:
         return len(self.levels) == 2 and not (self.others or self.missing)
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
-        if self._two:
-            return (f"{self.name}={self.levels[1]}",)
-        extra = ["(others)"] * self.others + ["(missing)"] * self.missing
-        return tuple(f"{self.name}={level}" for level in (*self.levels, *extra))
+    def n_levels(self) -> int:
+        """Number of different codes of `codes`."""
+        return len(self.levels) + 2
 
-    def write(self, values: Any, out: Array) -> None:
-        pa = cells.require_arrow()
-        texts = values.cast(pa.string())
-        code = pa.compute.index_in(texts, pa.array(self.levels, pa.string())).fill_null(-1).to_numpy()
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        means = () if self.statistic is None else tuple(f"{self.name} {part}" for part in self.statistic.parts)
         if self._two:
-            out[:, 0] = np.where(code < 0, 0.5, code)
-            return
-        gaps = ~cells.valid(texts)
-        nowhere, last = -1, len(self.levels)
-        code = np.where(code < 0, last if self.others else nowhere, code)
-        code[gaps] = last + self.others if self.missing else nowhere
-        rows = np.flatnonzero(code >= 0)
-        out[rows, code[rows]] = 1
+            return (f"{self.name}={self.levels[1]}", *means)
+        extra = ["(others)"] * self.others + ["(missing)"] * self.missing
+        return (*(f"{self.name}={level}" for level in (*self.levels, *extra)), *means)
+
+    def codes(self, values: Any) -> Array:
+        """Return the number of each row's level: (n_rows,); then that of all others, and of missing ones."""
+        return level_codes(values, self.levels)
+
+    def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
+        n_levels = len(self.levels)
+        if self._two:
+            out[:, 0] = level_values(values, self.levels, np.array([0.0, 1.0, 0.5, 0.5]))
+        else:
+            column = np.arange(n_levels + 2)  # of the array, for each code; -1 for none
+            column[n_levels:] = -1
+            if self.others:
+                column[n_levels] = n_levels
+            if self.missing:
+                column[n_levels + 1] = n_levels + self.others
+            place = level_values(values, self.levels, column)
+            rows = np.flatnonzero(place >= 0)
+            out[rows, place[rows]] = 1
+        if self.statistic is not None:
+            where = level_codes(values, self.statistic.levels)
+            out[:, out.shape[1] - len(self.statistic.parts) :] = self.statistic.of(where, folds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,110 +145,116 @@ class DateColumn:
     fill: float
     hours: bool
     indicator: bool
+    reading: str = "date"
 
     def __post_init__(self) -> None:
         check_text(self.name)
         _check_number("fill", self.fill, 3e6)  # the years in which Arrow distinguishes dates
         _check_flag("hours", self.hours)
         _check_flag("indicator", self.indicator)
+        if self.reading not in UNITS:
+            _check_reading(self.reading, "date")
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         parts = ["days", "day of year", "day of week", *["hour"] * self.hours, *["missing"] * self.indicator]
         return tuple(f"{self.name} {part}" for part in parts)
 
-    def write(self, values: Any, out: Array) -> None:
+    def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         pa = cells.require_arrow()
-        found = cells.dates_among(values)
-        cells.refuse_others(self.name, values, found, "dates such as 2024-02-29")
-        gaps = ~cells.valid(found)
-        dates = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
-        days = cells.days_of(dates)
-        out[:, 0] = days
-        out[:, 1] = pa.compute.day_of_year(dates).to_numpy()
-        out[:, 2] = pa.compute.day_of_week(dates).to_numpy()
-        if self.hours:
-            out[:, 3] = (days - np.floor(days)) * 24
+        if self.reading in UNITS and isinstance(values, cells.Texts):
+            numbers = numbers_in(values)
+            refuse_others(self.name, values, numbers, self.reading)
+            values = numbers
+        found = dates_in(values, self.reading)
+        example = READINGS[self.reading].example if self.reading in READINGS else self.reading
+        refuse_others(self.name, values, found, f"dates such as {example}")
         if self.indicator:
-            out[:, -1] = gaps
-
-
-@dataclass(frozen=True, slots=True)
-class TargetEncoding:
-    """The column to predict: its name, the task, what its values are, and why the task was chosen."""
-
-    name: str
-    task: str
-    values: str  # "number", "whole", "truth" or "text"
-    reason: str = ""
-
-    def read(self, table: Any, missing: Sequence[str] = cells.MISSING) -> Array:
-        """Return the targets (n_rows,): float64 for regression, labels as they are for classification."""
-        table = cells.as_table(table)
-        if self.name not in table.column_names:
-            raise InvalidParameterError(f"the table must have the target {self.name!r}", table.column_names, "Add it.")
-        values = cells.clean(self.name, table[self.name], missing)
-        if values.null_count:
-            rule = f"the target {self.name!r} must be known in every row"
-            raise InvalidParameterError(rule, f"{values.null_count} missing", "Drop such rows.")
-        if self.values == "text":
-            return np.asarray(values.cast("string").to_pylist(), np.str_)
-        if self.values == "truth":
-            return np.asarray(values.cast("bool").to_numpy(zero_copy_only=False))
-        numbers = cells.numbers_among(values)
-        cells.refuse_others(self.name, values, numbers, "numbers")
-        answer = numbers.to_numpy(zero_copy_only=False)
-        return answer.astype(np.int64) if self.values == "whole" and self.task == "classification" else answer
-
-
-def make_target(summary: TableSummary, name: str, task: str = "auto") -> TargetEncoding:
-    """Return the target called ``name``, or its column number, for "regression", "classification" or "auto".
-
-    "auto" is classification for texts, truth values and whole numbers of at most ten different values.
-
-    >>> import pyarrow as pa
-    >>> from rflaf.rows.tables import summarise
-    >>> make_target(summarise(pa.table({"y": ["no", "yes", "no"]})), "y").task
-    'classification'
-    """
-    name = cells.find_column(name, list(summary.columns))
-    column = summary.columns[name]
-    if column.n_missing:
-        given = "no value at all" if not column.n_present else f"{column.n_missing} missing of {column.n_rows}"
-        raise InvalidParameterError(f"the target {name!r} must be known in every row", given, "Drop such rows.")
-    if column.levels is not None and len(column.levels) == 1:
-        given = f"{next(iter(column.levels))!r} in every row"
-        raise InvalidParameterError(f"the target {name!r} must vary", given, "There is nothing to learn.")
-    is_number = column.kind == "number"
-    n_values = "many" if column.levels is None else str(len(column.levels))
-    if column.n_truths:
-        values, found, reason = "truth", "classification", "it holds truth values"
-    elif is_number and column.numbers.whole and n_values != "many" and int(n_values) <= _MOST_WHOLE_CLASSES:
-        values, found, reason = "whole", "classification", f"it holds {n_values} different whole numbers"
-    elif is_number:
-        whole = column.numbers.whole and abs(column.numbers.low) < 2**53 and abs(column.numbers.high) < 2**53
-        values, found, reason = "whole" if whole else "number", "regression", f"it holds numbers, {n_values} different"
-    else:
-        values, found, reason = "text", "classification", f"it holds texts, {n_values} different"
-    if task not in ("auto", "regression", "classification"):
-        raise InvalidParameterError("task must be 'auto', 'regression' or 'classification'", task, "Use 'auto'.")
-    if task == "regression" and not is_number:
-        raise InvalidParameterError(
-            f"the target {name!r} of a regression must hold numbers", reason, "Use task 'classification'."
-        )
-    if is_number and not (math.isfinite(column.numbers.low) and math.isfinite(column.numbers.high)):
-        raise InvalidParameterError(f"the target {name!r} must be finite", "an infinite number", "Drop such rows.")
-    return TargetEncoding(name, found if task == "auto" else task, values, reason if task == "auto" else "as asked")
+            out[:, -1] = ~cells.valid(found)
+        if found.null_count:
+            found = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
+        days = cells.days_of(found)
+        whole = np.floor(days)
+        out[:, 0] = days
+        out[:, 1] = _days_of_year(whole)
+        out[:, 2] = (whole + 3) % 7  # 1970 began on a Thursday
+        if self.hours:
+            out[:, 3] = (days - whole) * 24
 
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn)}
 
 
-def check_text(value: Any) -> str:
-    """Return a name or a level, which must be a text."""
-    if not isinstance(value, str):
-        raise InvalidParameterError("a name must be a text", value, "Make the encoding anew from a table.")
-    return value
+def _days_of_year(days: Array) -> Array:
+    """Return the day of the year, from 1, of whole days since 1970, looked up where they are close together."""
+    if not days.size:
+        return days
+    low, high = int(days.min()), int(days.max())
+    known = np.arange(low, high + 1) if high - low < _CLOSE_DAYS else np.unique(days).astype(np.int64)
+    dates = known.astype("datetime64[D]")
+    of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
+    at = days.astype(np.int64) - low if known.size == high - low + 1 else np.searchsorted(known, days)
+    return np.asarray(of_year[at])
+
+
+def level_values(values: Any, levels: Any, of_code: Array) -> Array:
+    """Return ``of_code`` (n_levels + 2,) of every row's level; see `level_codes`."""
+    if not isinstance(values, cells.Texts):
+        return np.asarray(of_code[level_codes(values, levels)])
+    pa = cells.require_arrow()
+    of_text = pa.compute.index_in(values.different, pa.array(levels, pa.string())).fill_null(len(levels)).to_numpy()
+    return values.spread(of_code[of_text], of_code[-1])
+
+
+def level_codes(values: Any, levels: Any) -> Array:
+    """Return the number of each row's level, len(levels) where it is another one, len(levels) + 1 where missing."""
+    pa = cells.require_arrow()
+    known = levels if isinstance(levels, pa.Array) else pa.array(levels, pa.string())
+    other, absent = len(known), len(known) + 1
+    if isinstance(values, cells.Texts):
+        of_text = pa.compute.index_in(values.different, known).fill_null(other).to_numpy()
+        return values.spread(of_text.astype(np.int64), absent)
+    texts = cells.as_texts(values)
+    codes: Array = pa.compute.index_in(texts, known).fill_null(other).to_numpy().astype(np.int64)
+    codes[~cells.valid(texts)] = absent
+    return codes
+
+
+def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
+    """Refuse values that were not found to be numbers, or dates."""
+    if found.null_count > cells.n_missing(values):
+        at = int(np.flatnonzero(cells.valid(values) & ~cells.valid(found))[0])
+        odd = values.different[int(values.at[at])] if isinstance(values, cells.Texts) else values[at]
+        raise InvalidParameterError(
+            f"column {name!r} must hold {what}, as in the fit",
+            odd.as_py(),
+            f"Leave it empty where there is none, or fit anew with --category {name} or --missing.",
+        )
+
+
+def refuse_infinite(name: str, numbers: Array) -> None:
+    """Refuse infinite numbers of a column."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(numbers.sum()):
+            return
+    if not np.isfinite(numbers).all():
+        remedy = "Leave such cells empty, or drop the rows."
+        raise InvalidParameterError(f"numbers of column {name!r} must be finite", "an infinite one", remedy)
+
+
+def _without_words(values: Any, words: tuple[str, ...]) -> Any:
+    if not words or not isinstance(values, cells.Texts):
+        return values
+    pa = cells.require_arrow()
+    odd = pa.compute.is_in(values.different, pa.array(words, pa.string())).to_numpy(zero_copy_only=False)
+    kept = np.append(np.where(odd, -1, np.cumsum(~odd) - 1), -1)
+    return cells.Texts(values.different.filter(pa.array(~odd)), kept[values.at])
+
+
+def _check_reading(reading: Any, *kinds: str) -> None:
+    if reading not in READINGS or READINGS[reading].kind not in kinds:
+        known = [name for name, known in READINGS.items() if known.kind in kinds]
+        raise InvalidParameterError(f"a reading must be one of {known}", reading, "Make the encoding anew.")
 
 
 def _check_number(name: str, value: Any, most: float = float(np.finfo(np.float64).max)) -> None:

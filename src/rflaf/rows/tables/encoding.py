@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 
-from .cells import MISSING, as_table, clean, find_column, is_number, refuse_repeated
-from .columns import KINDS, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, check_text
-from .summaries import MOST_COUNTED, ColumnSummary, TableSummary
+from .cells import MISSING, Texts, as_table, clean, find_column, refuse_repeated
+from .columns import KINDS, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
+from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
+from .readings import UNITS
+from .statistics import MOST_KEPT, MOST_OUTPUTS, LevelStatistic, LevelSums, check_text, fold_of_rows, giveaways
+from .summaries import ColumnSummary, TableSummary
 
-_MOST_LEVELS = 50  # levels with a column of their own
+GIVES_AWAY = "WARNING: it gives the target away"
+_log = logging.getLogger("rflaf")
+_TILE_ROWS = 32_768  # written together, so that they stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class TableEncoding:
     columns : how each column used is encoded, in the order of the array
     dropped : the columns left out
     missing : texts that stand for nothing
+    names : all columns of the table but target and weight, in their order
+    decisions : what each of them was read as, why, and how to change it
 
     >>> import pyarrow as pa
     >>> from rflaf.rows.tables import summarise
@@ -51,6 +58,13 @@ class TableEncoding:
     columns: tuple[ColumnEncoding, ...]
     dropped: tuple[Dropped, ...] = ()
     missing: tuple[str, ...] = MISSING
+    names: tuple[str, ...] = field(default=(), compare=False)
+    decisions: tuple[Decision, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """The columns of the table of the fit, those left out among them."""
+        return self.names or (*self.column_names, *(left.name for left in self.dropped))
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -62,34 +76,120 @@ class TableEncoding:
         """Names of the columns of the array."""
         return tuple(name for column in self.columns for name in column.feature_names)
 
-    def transform(self, table: Any, dtype: Any = np.float64) -> Array:
-        """Return a table with these columns, in any order and among others, as an array (n_rows, n_features)."""
-        table = as_table(table)
+    def transform(self, table: Any, dtype: Any = np.float64, first: int | None = None) -> Array:
+        """Return a table with these columns, in any order and among others, as an array (n_rows, n_features).
+
+        ``first`` is the number of the first row if these are rows of the fit: statistics leave out a row's fold.
+        """
+        table = self.check(as_table(table))
+        out = np.zeros((table.num_rows, len(self.feature_names)), dtype)
+        folds = None if first is None else fold_of_rows(first, table.num_rows)
+        cleaned = [clean(column.name, table[column.name], self.missing) for column in self.columns]
+        wide = any(getattr(column, "statistic", None) is not None for column in self.columns)
+        n_rows = table.num_rows if wide else _TILE_ROWS
+        for first_row in range(0, table.num_rows, max(n_rows, 1)):
+            rows, start = slice(first_row, min(first_row + n_rows, table.num_rows)), 0
+            for column, values in zip(self.columns, cleaned, strict=True):
+                stop = start + len(column.feature_names)
+                of_rows = None if folds is None else folds[rows]
+                column.write(_rows_of(values, rows), out[rows, start:stop], of_rows)
+                start = stop
+        return out
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        """For each column of `transform_levels` the number of its levels; 0 for a number."""
+        counts: list[int] = []
+        for column in self.columns:
+            if isinstance(column, CategoryColumn):
+                extra = 0 if column.statistic is None else len(column.statistic.parts)
+                counts += [column.n_levels, *[0] * extra]
+            else:
+                counts += [0] * len(column.feature_names)
+        return tuple(counts)
+
+    def transform_levels(self, table: Any, dtype: Any = np.float64, first: int | None = None) -> Array:
+        """Return a table as an array in which a category is one column, the number of its level.
+
+        The last two numbers of a category are those of all other levels, and of missing values.
+        """
+        table = self.check(as_table(table))
+        out = np.zeros((table.num_rows, len(self.level_counts)), dtype)
+        folds = None if first is None else fold_of_rows(first, table.num_rows)
+        start = 0
+        for column in self.columns:
+            values = clean(column.name, table[column.name], self.missing)
+            if not isinstance(column, CategoryColumn):
+                stop = start + len(column.feature_names)
+                column.write(values, out[:, start:stop], folds)
+            else:
+                stop = start + 1
+                out[:, start] = column.codes(values)
+                if column.statistic is not None:
+                    stop += len(column.statistic.parts)
+                    codes = level_codes(values, column.statistic.levels)
+                    out[:, start + 1 : stop] = column.statistic.of(codes, folds)
+            start = stop
+        return out
+
+    def check(self, table: Any) -> Any:
+        """Return an Arrow table, which must have the columns of the fit."""
         absent = [name for name in self.column_names if name not in table.column_names]
         if absent:
             listed = ", ".join(map(repr, absent)) + (" is" if len(absent) == 1 else " are")
             raise InvalidParameterError(
                 f"the table must have the columns the model was fitted to; {listed} missing",
                 table.column_names,
-                "Columns are found by name, in any order.",
+                "Columns are found by name, in any order: add or rename them.",
             )
-        out = np.zeros((table.num_rows, len(self.feature_names)), dtype)
-        start = 0
-        for column in self.columns:
-            stop = start + len(column.feature_names)
-            column.write(clean(column.name, table[column.name], self.missing), out[:, start:stop])
-            start = stop
-        return out
+        return table
+
+    def with_statistics(self, statistics: Mapping[str, LevelStatistic]) -> TableEncoding:
+        """Return the encoding with statistics of the target for some categories, by name."""
+        columns = tuple(
+            replace(column, statistic=statistics[column.name])
+            if isinstance(column, CategoryColumn) and column.name in statistics
+            else column
+            for column in self.columns
+        )
+        return replace(self, columns=columns)
+
+    def suspecting(self, X: Array, Y: Array) -> TableEncoding:
+        """Return the encoding with a warning of columns that give the targets ``Y`` of rows ``X`` away."""
+        origin = [column.name for column in self.columns for _ in column.feature_names]
+        found = {origin[at] for at in giveaways(X, Y)}
+        for name in sorted(found):
+            _log.warning("column %r gives the target away: leave it out if a prediction will not have it", name)
+        decisions = tuple(
+            replace(line, why=f"{line.why}; {GIVES_AWAY}", change=f"--drop {line.column}")
+            if line.column in found
+            else line
+            for line in self.decisions
+        )
+        return replace(self, decisions=decisions)
+
+    def totals_by_column(self, values: Array) -> Array:
+        """Return values of the encoded columns (n_features,) summed by column of the table: (n_columns,)."""
+        place = {name: at for at, name in enumerate(self.input_names)}
+        origin = [place[column.name] for column in self.columns for _ in column.feature_names]
+        return np.bincount(origin, values, len(place))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON; `from_dict` takes them back."""
         columns = []
         for column in self.columns:
             fields = {name: getattr(column, name) for name in KINDS[column.kind].__dataclass_fields__}
-            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
+            plain = {name: _plain(value) for name, value in fields.items()}
             columns.append({"kind": column.kind} | plain)
         dropped = [[left.name, left.reason] for left in self.dropped]
-        return {"columns": columns, "dropped": dropped, "missing": list(self.missing)}
+        decisions = [[line.column, line.read_as, line.why, line.change] for line in self.decisions]
+        return {
+            "columns": columns,
+            "dropped": dropped,
+            "missing": list(self.missing),
+            "names": list(self.names),
+            "decisions": decisions,
+        }
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> TableEncoding:
@@ -97,76 +197,118 @@ class TableEncoding:
         try:
             columns = tuple(_column_from(dict(column)) for column in plain["columns"])
             dropped = tuple(Dropped(check_text(name), check_text(reason)) for name, reason in plain["dropped"])
-            encoding = cls(columns, dropped, tuple(check_text(word) for word in plain["missing"]))
+            missing, names = (tuple(map(check_text, plain.get(name, ()))) for name in ("missing", "names"))
+            decisions = tuple(Decision(*map(check_text, line)) for line in plain.get("decisions", ()))
+            encoding = cls(columns, dropped, missing, names, decisions)
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidParameterError(
                 "an encoding must be what to_dict gives", str(error), "Make it anew from a table."
             ) from error
         refuse_repeated(encoding.column_names)
+        if encoding.names and set(encoding.names) < {*encoding.column_names, *(left.name for left in dropped)}:
+            raise InvalidParameterError("names must be all columns", encoding.names, "Make it anew from a table.")
         return encoding
 
 
 def make_encoding(
-    summary: TableSummary, exclude: Iterable[str] = (), categories: Iterable[str] = (), missing: Sequence[str] = MISSING
+    summary: TableSummary,
+    exclude: Iterable[str] = (),
+    categories: Iterable[str] = (),
+    missing: Sequence[str] = MISSING,
+    read: Mapping[str, str] | None = None,
 ) -> TableEncoding:
     """Return the encoding of a table that was summarised.
 
-    ``exclude`` are columns to leave out, the target among them; ``categories`` those whose numbers are codes.
+    ``exclude`` are columns to leave out, the target among them; ``categories`` those whose numbers are codes; ``read``
+    says how to read others, see `rflaf.rows.tables.decisions.HOW`.
     """
-    exclude, categories = set(exclude), set(categories)
-    for name in exclude | categories:
+    exclude, categories, read = set(exclude), set(categories), dict(read or {})
+    for name in exclude | categories | set(read):
         find_column(name, list(summary.columns))
-    inputs = {name: column for name, column in summary.columns.items() if name not in exclude}
     columns: list[ColumnEncoding] = []
     dropped: list[Dropped] = []
-    for name, column in inputs.items():
-        reason = _useless(column, name in categories)
-        if reason is None:
-            columns.append(_encode(name, column, name in categories))
+    decisions: list[Decision] = []
+    for name in summary.columns:
+        if name in exclude:
+            continue
+        column = summary.columns[name]
+        choice = choose(name, summary, name in categories, read.get(name))
+        made = None if choice.kind == "drop" else _encode(name, column, choice)
+        if made is None:
+            dropped.append(Dropped(name, choice.why))
         else:
-            dropped.append(Dropped(name, reason))
+            columns.append(made)
+        decisions.append(explain(name, choice, made, column))
     if not columns:
         reasons = [f"{left.name}: {left.reason}" for left in dropped]
         raise InvalidParameterError("a table must have a column to learn from", reasons, "Add columns that vary.")
-    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing))
+    names = tuple(name for name in summary.columns if name not in exclude)
+    return TableEncoding(tuple(columns), tuple(dropped), tuple(missing), names, tuple(decisions))
 
 
-def _useless(column: ColumnSummary, coded: bool) -> str | None:
-    """Return why a column is uninformative, or None."""
-    if column.kind == "empty":
-        return "every value is missing"
-    if column.levels is not None and len(column.levels) == 1 and not column.n_missing:
-        return "it is constant"
-    if column.kind == "category" or coded:
-        if column.levels is None:
-            return f"it has more than {MOST_COUNTED} different texts"
-        if len(column.levels) > max(_MOST_LEVELS, column.n_present / 2):
-            return "most of its texts occur once"
-    return None
+def _encode(name: str, column: ColumnSummary, choice: Choice) -> ColumnEncoding:
+    gaps = column.n_missing > 0 or bool(choice.words)
+    if choice.kind == "category":
+        counts = column.levels or column.texts or {}
+        by_count = sorted(counts, key=lambda level: (-counts[level], level))
+        others = len(by_count) > MOST_LEVELS or column.levels is None
+        return CategoryColumn(name, tuple(sorted(by_count[:MOST_LEVELS])), others, gaps)
+    found = moments(column, choice.reading)
+    if not found.finite:
+        raise InvalidParameterError(
+            f"numbers of column {name!r} must be finite",
+            "an infinite one",
+            f"Leave such values empty, or --drop {name}.",
+        )
+    if choice.reading in UNITS:
+        days = found.mean * UNITS[choice.reading] / 86_400e6
+        return DateColumn(name, days, True, gaps, choice.reading)
+    if choice.kind == "date":
+        return DateColumn(name, found.mean, not found.whole, gaps, choice.reading)
+    return NumberColumn(name, found.mean, gaps, choice.reading, choice.words)
 
 
-def _encode(name: str, column: ColumnSummary, coded: bool) -> ColumnEncoding:
-    kind, gaps = "category" if coded else column.kind, column.n_missing > 0
-    if kind == "number":
-        if not (math.isfinite(column.numbers.low) and math.isfinite(column.numbers.high)):
-            raise InvalidParameterError(
-                f"numbers of column {name!r} must be finite", "an infinite one", "Leave such values empty."
-            )
-        return NumberColumn(name, column.numbers.mean, gaps)
-    if kind == "date":
-        return DateColumn(name, column.dates.mean, not column.dates.whole, gaps)
-    if kind == "mixed":
-        odd = next((level for level in column.levels or () if not is_number(level)), "texts")
-        remedy = "Say that it stands for a missing value, or that the column holds categories."
-        raise InvalidParameterError(f"column {name!r} must hold numbers or texts, not both", odd, remedy)
-    counts = column.levels or {}
-    by_count = sorted(counts, key=lambda level: (-counts[level], level))
-    return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), len(by_count) > _MOST_LEVELS, gaps)
+def level_sums(encoding: TableEncoding, summary: TableSummary, parts: Sequence[str]) -> dict[str, LevelSums]:
+    """Return empty sums of the target by level for the columns of more levels than have a column each."""
+    if len(parts) > MOST_OUTPUTS:
+        return {}
+    sums = {}
+    for column in encoding.columns:
+        counts = summary.columns[column.name].levels if column.name in summary.columns else None
+        if isinstance(column, CategoryColumn) and column.others and counts:
+            by_count = sorted(counts, key=lambda level: (-counts[level], level))
+            kept = [level for level in by_count[:MOST_KEPT] if "\x1f" not in level]
+            sums[column.name] = LevelSums(sorted(kept), parts)
+    return sums
+
+
+def add_rows(
+    sums: Mapping[str, LevelSums], table: Any, missing: Sequence[str], first: int, Y: Array, weight: Array | None = None
+) -> None:
+    """Add rows with their targets to the sums by level; ``first`` is the number of the first row."""
+    folds = fold_of_rows(first, table.num_rows)
+    for name, of_column in sums.items():
+        codes = level_codes(clean(name, table[name], missing), of_column.names)
+        of_column.add(codes, folds, Y, weight)
+
+
+def _rows_of(values: Any, rows: slice) -> Any:
+    some = values.rows if isinstance(values, Texts) else None
+    return some(rows.start, rows.stop) if some else values.slice(rows.start, rows.stop - rows.start)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, LevelStatistic):
+        return value.to_dict()
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _column_from(plain: dict[str, Any]) -> ColumnEncoding:
     column = KINDS[check_text(plain.pop("kind"))]
-    if "levels" in plain:
-        plain["levels"] = tuple(plain["levels"])
+    for name in ("levels", "words"):
+        if name in plain:
+            plain[name] = tuple(plain[name])
+    if plain.get("statistic") is not None:
+        plain["statistic"] = LevelStatistic.from_dict(plain["statistic"])
     built: ColumnEncoding = column(**plain)
     return built

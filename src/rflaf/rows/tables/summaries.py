@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 
-from .cells import MISSING, as_table, clean, dates_among, days_of, numbers_among, require_arrow, valid
+from .cells import MISSING, Texts, as_table, as_texts, clean, days_of, is_declared, n_missing, require_arrow, valid
+from .readings import READINGS
 
-MOST_COUNTED = 10_000  # levels of a column; with more of them none are counted
+MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
+MOST_CODES = 50_000  # the same for numbers in a column of texts
 _MOST_NUMBERS = 100  # the same for columns of numbers that are no codes
-_FEW_LEVELS, _ROWS_A_LEVEL = 20, 10  # numbers and texts mixed count as codes up to here
 _SMALLEST = 1074  # floats are multiples of 2**-1074
+_MOST_SPARSE = 3  # numbers for each row of a running number, of which some rows are held out
+_FIRST_TEXTS = 100  # on which a reading is tried before all others
+_OTHER_READINGS = [name for name in READINGS if name not in ("number", "date")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,16 @@ class Moments:
         )
 
     @property
+    def finite(self) -> bool:
+        """Whether no value is infinite."""
+        return not self.count or (math.isfinite(self.low) and math.isfinite(self.high))
+
+    @property
     def mean(self) -> float:
         """The mean, correctly rounded; NaN among infinite values, 0 of none."""
         if not self.count:
             return 0.0
-        finite = math.isfinite(self.low) and math.isfinite(self.high)
-        return self.total / (self.count << _SMALLEST) if finite else math.nan
+        return self.total / (self.count << _SMALLEST) if self.finite else math.nan
 
 
 def _exact_total(values: Array, counts: Array | None) -> int:
@@ -78,12 +87,40 @@ def _exact_total(values: Array, counts: Array | None) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """Whether whole numbers rise from row to row, with the first and last of them."""
+
+    first: float = math.nan
+    last: float = math.nan
+    rising: bool = True
+
+    @classmethod
+    def of(cls, values: Array) -> Order:
+        if not values.size:
+            return cls()
+        rising = all(bool(np.all(np.diff(some) > 0)) for some in (values[:_FIRST_TEXTS], values))
+        return cls(float(values[0]), float(values[-1]), rising)
+
+    def __add__(self, other: Order) -> Order:
+        if math.isnan(self.first) or math.isnan(other.first):
+            return other if math.isnan(self.first) else self
+        rising = self.rising and other.rising and other.first > self.last
+        return Order(self.first, other.last, rising)
+
+
+@dataclass(frozen=True, slots=True)
 class ColumnSummary:
     """Summary of a chunk of a column; ``+`` is that of both chunks together.
 
-    ``numbers`` and ``dates`` are of the values that are numbers (truth values are 0 and 1), and dates in days since
-    1970; ``levels`` says how often each value occurs, as text, None beyond 10,000 different ones, or 100 numbers;
-    ``counted``, whether all levels count, not only those of few numbers.
+    Attributes
+    ----------
+    numbers, dates : moments of the values that are plain numbers (truth values are 0 and 1), and ISO dates in days
+    readings : moments under every other way to read the texts that all of them have; None before any text
+    texts, codes : how often each value occurs that is no number, and each that is; None beyond ``most`` of them
+    padded : numbers with leading zeros
+    declared : whether the table says that the values are categories
+    order : whether the values rise from row to row
+    most : different texts and different numbers that are counted
     """
 
     n_rows: int = 0
@@ -91,19 +128,29 @@ class ColumnSummary:
     numbers: Moments = field(default_factory=Moments)
     dates: Moments = field(default_factory=Moments)
     n_truths: int = 0
-    levels: Mapping[str, int] | None = field(default_factory=dict)
-    counted: bool = True
+    readings: Mapping[str, Moments] | None = None
+    texts: Mapping[str, int] | None = field(default_factory=dict)
+    codes: Mapping[str, int] | None = field(default_factory=dict)
+    padded: int = 0
+    declared: bool = False
+    order: Order = field(default_factory=Order)
+    most: tuple[int, int] = (MOST_COUNTED, MOST_CODES)
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
-        counted = self.counted and other.counted
+        most = (min(self.most[0], other.most[0]), min(self.most[1], other.most[1]))
         return ColumnSummary(
             self.n_rows + other.n_rows,
             self.n_missing + other.n_missing,
             self.numbers + other.numbers,
             self.dates + other.dates,
             self.n_truths + other.n_truths,
-            _add_levels(self.levels, other.levels, MOST_COUNTED if counted else _MOST_NUMBERS),
-            counted,
+            _add_readings(self.readings, other.readings),
+            _add_levels(self.texts, other.texts, most[0]),
+            _add_levels(self.codes, other.codes, most[1]),
+            self.padded + other.padded,
+            self.declared or other.declared,
+            self.order + other.order,
+            most,
         )
 
     @property
@@ -111,16 +158,37 @@ class ColumnSummary:
         return self.n_rows - self.n_missing
 
     @property
+    def levels(self) -> Mapping[str, int] | None:
+        """How often each value occurs, as text; None where they were too many to count."""
+        return None if self.texts is None or self.codes is None else {**self.texts, **self.codes}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the values are whole numbers that rise from row to row with few gaps, as if to count rows."""
+        return self.is_rising and self.numbers.high - self.numbers.low <= _MOST_SPARSE * self.n_rows
+
+    @property
+    def is_rising(self) -> bool:
+        """Whether the values are whole numbers, each above that of the row before."""
+        rising = self.order.rising and not math.isnan(self.order.first)
+        return rising and self.n_present == self.n_rows > 1 and self.numbers.whole
+
+    @property
     def kind(self) -> str:
-        """ "empty", "number", "date", "category", or "mixed": numbers among too many texts to be codes."""
+        """ "empty", "number", "date", or "category"; `rflaf.rows.tables.decisions` also knows other ways to read."""
         if not self.n_present:
             return "empty"
         if self.numbers.count == self.n_present:
             return "number"
-        if self.dates.count == self.n_present:
-            return "date"
-        codes = self.levels is not None and len(self.levels) <= min(_FEW_LEVELS, self.n_present / _ROWS_A_LEVEL)
-        return "category" if codes or not self.numbers.count else "mixed"
+        return "date" if self.dates.count == self.n_present else "category"
+
+
+def _add_readings(
+    first: Mapping[str, Moments] | None, second: Mapping[str, Moments] | None
+) -> Mapping[str, Moments] | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return {name: moments + second[name] for name, moments in first.items() if name in second}
 
 
 def _add_levels(
@@ -128,6 +196,8 @@ def _add_levels(
 ) -> Mapping[str, int] | None:
     if first is None or second is None:
         return None
+    if len(first) < len(second):
+        first, second = second, first
     total = dict(first)
     for level, count in second.items():
         total[level] = total.get(level, 0) + count
@@ -136,9 +206,15 @@ def _add_levels(
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """The summaries of the columns of a table, by name; ``+`` is that of the rows of both."""
+    """The summaries of the columns of a table, by name; ``+`` is that of the rows of both.
+
+    ``index`` are the columns that pandas stored as its index; ``commas`` says that the table is from a file whose
+    cells are separated by semicolons, where a comma is likelier the point of a number.
+    """
 
     columns: Mapping[str, ColumnSummary]
+    index: frozenset[str] = frozenset()
+    commas: bool = False
 
     def __add__(self, other: TableSummary) -> TableSummary:
         if set(self.columns) != set(other.columns):
@@ -147,17 +223,24 @@ class TableSummary:
                 list(other.columns),
                 "Read them from one file.",
             )
-        return TableSummary({name: summary + other.columns[name] for name, summary in self.columns.items()})
+        columns = {name: summary + other.columns[name] for name, summary in self.columns.items()}
+        return replace(self, columns=columns, index=self.index | other.index, commas=self.commas or other.commas)
 
     @property
     def n_rows(self) -> int:
         return next(iter(self.columns.values())).n_rows if self.columns else 0
 
+    def select(self, names: Collection[str]) -> TableSummary:
+        """Return the summary of some columns."""
+        return replace(self, columns={name: self.columns[name] for name in names})
 
-def summarise(table: Any, missing: Sequence[str] = MISSING, categories: Collection[str] = ()) -> TableSummary:
-    """Return the summary of an Arrow table or batch, or of a pandas or polars frame.
 
-    Numbers in ``categories`` are codes, whose levels are all counted.
+def summarise(
+    table: Any, missing: Sequence[str] = MISSING, categories: Collection[str] = (), most: int | None = None
+) -> TableSummary:
+    """Return the summary of an Arrow table or batch, or of a frame of another library.
+
+    Numbers in ``categories`` are codes, whose levels are all counted, at most ``most`` of a column.
 
     >>> import pyarrow as pa
     >>> summary = summarise(pa.table({"age": ["31", "?", "45"]}))
@@ -165,41 +248,127 @@ def summarise(table: Any, missing: Sequence[str] = MISSING, categories: Collecti
     ('number', 38.0)
     """
     table = as_table(table)
-    columns = {name: clean(name, table[name], missing) for name in table.column_names}
-    return TableSummary({name: _summarise_column(values, name in categories) for name, values in columns.items()})
+    limits = (MOST_COUNTED if most is None else most, MOST_CODES if most is None else min(most, MOST_CODES))
+    columns = {}
+    for name in table.column_names:
+        values, declared = clean(name, table[name], missing), is_declared(table[name].type)
+        columns[name] = _summarise_column(values, name in categories or declared, declared, limits)
+    about = table.schema.metadata or {}
+    return TableSummary(columns, index_columns(about), about.get(b"delimiter") == b";")
 
 
-def _summarise_column(values: Any, coded: bool) -> ColumnSummary:
-    types, present = require_arrow().types, values.drop_null()
-    if (types.is_integer(values.type) or types.is_floating(values.type)) and not coded:
-        numbers = Moments.of(present.cast("float64").to_numpy(zero_copy_only=False))
-        return ColumnSummary(len(values), values.null_count, numbers, levels=_levels_of_numbers(present), counted=False)
-    return _summarise_levels(values)
+def index_columns(about: Mapping[bytes, bytes] | None) -> frozenset[str]:
+    """Return the columns that pandas stored as its index."""
+    try:
+        stored = json.loads((about or {}).get(b"pandas", b"{}")).get("index_columns", [])
+    except (ValueError, AttributeError):
+        return frozenset()
+    return frozenset(name for name in stored if isinstance(name, str))
 
 
-def _levels_of_numbers(present: Any) -> dict[str, int] | None:
+def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int, int]) -> ColumnSummary:
+    types = require_arrow().types
+    if not isinstance(values, Texts) and (types.is_integer(values.type) or types.is_floating(values.type)):
+        present = values.drop_null()
+        floats = present.cast("float64").to_numpy(zero_copy_only=False)
+        moments, limit = Moments.of(floats), MOST_COUNTED if coded else _MOST_NUMBERS
+        codes = _levels_of_numbers(present, limit)
+        order = Order.of(floats) if moments.whole and not values.null_count else Order()
+        return ColumnSummary(
+            len(values), values.null_count, moments, codes=codes, order=order, declared=declared, most=(most[0], limit)
+        )
+    if not isinstance(values, Texts):
+        return _summarise_typed(values, declared, most)
+    return _summarise_texts(values, declared, (most[0], max(most) if coded else most[1]))
+
+
+def _levels_of_numbers(present: Any, most: int) -> dict[str, int] | None:
     """Count the levels of numbers if they are few; a look at the first rows saves most counts."""
     compute = require_arrow().compute
     for values in (present.slice(0, 4 * _MOST_NUMBERS), present):
-        if compute.count_distinct(values).as_py() > _MOST_NUMBERS:
+        if compute.count_distinct(values).as_py() > most:
             return None
     counted = compute.value_counts(present)
-    return dict(zip(counted.field(0).cast("string").to_pylist(), counted.field(1).to_pylist(), strict=True))
+    return dict(zip(as_texts(counted.field(0)).to_pylist(), counted.field(1).to_pylist(), strict=True))
 
 
-def _summarise_levels(values: Any) -> ColumnSummary:
+def _summarise_typed(values: Any, declared: bool, most: tuple[int, int]) -> ColumnSummary:
+    """Summarise truth values or dates."""
     pa = require_arrow()
-    counted = pa.compute.value_counts(values.drop_null())
-    levels, counts = counted.field(0), counted.field(1).to_numpy()
-    numbers = numbers_among(levels)
-    dates = dates_among(levels) if numbers.null_count else pa.nulls(len(levels), pa.timestamp("us"))
-    few = len(levels) <= MOST_COUNTED
-    texts = dict(zip(levels.cast("string").to_pylist(), counts.tolist(), strict=True)) if few else None
+    present, truths = values.drop_null(), pa.types.is_boolean(values.type)
+    numbers = present.cast("float64").to_numpy(zero_copy_only=False) if truths else np.empty(0)
+    named = _levels_of_numbers(present, _MOST_NUMBERS)
     return ColumnSummary(
         len(values),
         values.null_count,
-        Moments.of(numbers.drop_null().to_numpy(), counts[valid(numbers)]),
-        Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
-        int(counts.sum()) if pa.types.is_boolean(levels.type) else 0,
-        texts,
+        Moments.of(numbers),
+        Moments() if truths else Moments.of(days_of(present)),
+        len(present) if truths else 0,
+        texts={} if truths else named,
+        codes=named if truths else {},
+        declared=declared,
+        most=(min(_MOST_NUMBERS, most[0]), most[1]),
     )
+
+
+def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> ColumnSummary:
+    pa = require_arrow()
+    texts, counts = values.different, np.bincount(values.at[values.at >= 0], minlength=len(values.different))
+    numbers = READINGS["number"].parse(texts)
+    is_number = valid(numbers)
+    dates = READINGS["date"].parse(texts) if not is_number.all() else pa.nulls(len(texts), pa.timestamp("us"))
+    padded = _padded(texts) & is_number
+    moments = Moments.of(numbers.drop_null().to_numpy(), counts[is_number])
+    unique = len(texts) == len(values) and is_number.all()
+    in_order = numbers.to_numpy(zero_copy_only=False)[values.at] if unique and moments.whole else np.empty(0)
+    return ColumnSummary(
+        len(values),
+        n_missing(values),
+        moments,
+        Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
+        0,
+        _readings(texts, counts, moments if is_number.all() else None) if len(texts) else None,
+        _named(texts, counts, ~is_number | padded, most[0]),
+        _named(texts, counts, is_number & ~padded, most[1]),
+        int(counts[padded].sum()),
+        declared,
+        Order.of(in_order) if unique else Order(0.0, 0.0, False) if len(values) else Order(),
+        most,
+    )
+
+
+def _padded(texts: Any) -> Array:
+    """Return which texts are whole numbers with leading zeros."""
+    compute = require_arrow().compute
+    zeros = compute.starts_with(texts, "0")
+    if not compute.any(zeros).as_py():
+        return np.zeros(len(texts), bool)
+    return np.asarray(compute.match_substring_regex(texts, r"^0\d+$").to_numpy(zero_copy_only=False), bool)
+
+
+def _named(texts: Any, counts: Array, chosen: Array, most: int) -> dict[str, int] | None:
+    if int(chosen.sum()) > most:
+        return None
+    at = np.flatnonzero(chosen)
+    return dict(zip(texts.take(require_arrow().array(at)).to_pylist(), counts[at].tolist(), strict=True))
+
+
+def _readings(texts: Any, counts: Array, plain: Moments | None) -> dict[str, Moments]:
+    """Return the moments under every other reading that all texts have; ``plain`` is of texts that are all numbers."""
+    compute = require_arrow().compute
+    found: dict[str, Moments] = {}
+    for name in _OTHER_READINGS:
+        no_point = (
+            name == "1.234,50" and plain is not None and not compute.any(compute.match_substring(texts, ".")).as_py()
+        )
+        if plain is not None and plain.finite and (name == "1,234.50" or no_point):
+            found[name] = plain  # a plain number is one of these too
+            continue
+        parse = READINGS[name].parse
+        if parse(texts.slice(0, _FIRST_TEXTS)).null_count:
+            continue
+        values = parse(texts)
+        if not values.null_count:
+            numbers = days_of(values) if READINGS[name].kind == "date" else values.to_numpy()
+            found[name] = Moments.of(numbers, counts)
+    return found

@@ -1,0 +1,159 @@
+"""How each column of a table is read, why, and how to change it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from rflaf.errors import InvalidParameterError
+
+from .readings import READINGS, UNITS
+from .summaries import ColumnSummary, Moments, TableSummary
+
+MOST_LEVELS = 50  # levels with a column of their own
+_MOST_WORDS = 20  # different texts among numbers that count as missing
+_FEWEST_RUNNING = 10  # rows of a running number
+_IDENTIFIER = re.compile(r"^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$|[a-z]I[dD]$|^ID$", re.I)
+_MOMENT = re.compile(r"time|date|stamp|epoch|_at$|^ts$|created|updated", re.I)
+_RANGES = {"unix seconds": (946_684_800, 2_208_988_800), "unix milliseconds": (946_684_800e3, 2_208_988_800e3)}
+HOW = ("number", "category", "date", "drop", *[name for name in READINGS if name not in ("number", "date")], *UNITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A column of a table: what it is read as, why, and how to change that."""
+
+    column: str
+    read_as: str
+    why: str
+    change: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The kind of a column ("number", "date", "category" or "drop"), its reading, why, and texts that are missing."""
+
+    kind: str
+    reading: str
+    why: str
+    words: tuple[str, ...] = ()
+
+
+def choose(name: str, summary: TableSummary, coded: bool, how: str | None) -> Choice:
+    """Return how the column ``name`` is read; ``coded`` and ``how`` are what the user says of it."""
+    column = summary.columns[name]
+    if how is not None:
+        return _as_asked(name, column, how)
+    if not column.n_present:
+        return Choice("drop", "", "every value is missing")
+    levels = column.levels
+    if levels is not None and len(levels) == 1 and not column.n_missing:
+        return Choice("drop", "", "it is constant")
+    if coded or column.declared:
+        return _category(column, "as asked" if coded else "the table says that its values are categories")
+    if name in summary.index:
+        return Choice("drop", "", "pandas stored it as the index of the table")
+    if column.padded:
+        return _category(column, "numbers with leading zeros are codes")
+    if column.kind == "number":
+        return _number(name, column)
+    if column.kind == "date":
+        return Choice("date", "date", "all values are dates")
+    other = _other_reading(column, summary.commas)
+    return other or _texts_and_numbers(column)
+
+
+def _number(name: str, column: ColumnSummary) -> Choice:
+    if column.is_running and column.n_rows >= _FEWEST_RUNNING:
+        return Choice("drop", "", "it counts the rows")
+    if column.is_rising and column.n_rows >= _FEWEST_RUNNING and _IDENTIFIER.search(name):
+        return Choice("drop", "", "it rises from row to row, as its name says an identifier does")
+    for unit, (low, high) in _RANGES.items():
+        if column.numbers.whole and low <= column.numbers.low and column.numbers.high <= high and _MOMENT.search(name):
+            return Choice("date", unit, f"its name and its numbers are those of {unit}")
+    return Choice("number", "number", "truth values" if column.n_truths else "all values are numbers")
+
+
+def _other_reading(column: ColumnSummary, commas: bool) -> Choice | None:
+    """Return the first other reading that all texts have; a comma alone may be a point or separate thousands."""
+    alive = column.readings or {}
+    order = [name for name in READINGS if name in alive]
+    if not order:
+        return None
+    name = order[0]
+    if commas and "1.234,50" in alive:
+        name = "1.234,50"
+    unsure = [other for other in order if other != name and READINGS[other].kind == READINGS[name].kind]
+    why = f"all values look like {READINGS[name].example}"
+    same = not unsure or alive[unsure[0]].total == alive[name].total
+    return Choice(READINGS[name].kind, name, why if same else f"{why}; {unsure[0]} would fit too")
+
+
+def _texts_and_numbers(column: ColumnSummary) -> Choice:
+    """Read numbers among few texts as numbers, unless they are few enough to be codes; all else are categories."""
+    many = column.codes is None or len(column.codes) > MOST_LEVELS
+    words = column.texts
+    if many and words is not None and len(words) <= _MOST_WORDS and 2 * column.numbers.count >= column.n_present:
+        listed = ", ".join(repr(word) for word in sorted(words)[:5])
+        n_rows = column.n_present - column.numbers.count
+        why = f"most values are numbers; {listed} in {n_rows} rows count as missing"
+        return Choice("number", "number", why, tuple(sorted(words)))
+    return _category(column, "texts" if not column.numbers.count else "texts, some of which look like numbers")
+
+
+def _category(column: ColumnSummary, why: str) -> Choice:
+    if column.texts is None:
+        return Choice("drop", "", f"it has more than {column.most[0]:,} different texts")
+    counts = column.levels or column.texts
+    if column.codes is not None and len(counts) > max(MOST_LEVELS, column.n_present / 2):
+        return Choice("drop", "", "most of its texts occur once")
+    if not counts:
+        return Choice("drop", "", f"it has more than {column.most[1]:,} different numbers")
+    return Choice("category", "", why)
+
+
+def _as_asked(name: str, column: ColumnSummary, how: str) -> Choice:
+    if how not in HOW:
+        raise InvalidParameterError(f"--read {name}=HOW must be one of {', '.join(HOW)}", how, "Choose one.")
+    if how == "drop":
+        return Choice("drop", "", "as asked")
+    if how == "category":
+        return _category(column, "as asked")
+    if how in UNITS and column.kind == "number":
+        return Choice("date", how, "as asked")
+    reading = next((r for r in _readings_of(column, how) if moments(column, r).count == column.n_present), None)
+    if reading is None:
+        odd = next(iter(column.texts or column.codes or ()), "other values")
+        raise InvalidParameterError(f"column {name!r} must be all {how} to be read so", odd, "Use another --read.")
+    return Choice(READINGS[reading].kind, reading, "as asked")
+
+
+def _readings_of(column: ColumnSummary, how: str) -> list[str]:
+    """Return the readings that a word of the user means."""
+    return [r for r, known in READINGS.items() if how in (r, known.kind)] if how in ("number", "date") else [how]
+
+
+def moments(column: ColumnSummary, reading: str) -> Moments:
+    """Return the moments of a column under a reading."""
+    if reading in UNITS:
+        return column.numbers
+    if reading in ("number", "date"):
+        return column.numbers if reading == "number" else column.dates
+    return (column.readings or {}).get(reading, Moments())
+
+
+def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) -> Decision:
+    """Return the line of a column in the table of decisions."""
+    gaps = f", {column.n_missing} missing" if column.n_missing else ""
+    if choice.kind == "drop":
+        ways = f"--read {name}=number" if column.kind == "number" else f"--category {name}"
+        return Decision(name, "left out", choice.why, ways if column.n_present else "")
+    if choice.kind == "category":
+        levels = getattr(encoding, "levels", ())
+        more = ", others together" if getattr(encoding, "others", False) else ""
+        return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, f"--drop {name}")
+    example = f" ({choice.reading})" if choice.reading not in ("number", "date") else ""
+    read_as = {"number": "number", "time": "time of day", "date": "date"}[choice.kind] + example + gaps
+    others = [r for r in column.readings or () if r != choice.reading and READINGS[r].kind == choice.kind]
+    change = f"--category {name}" if not others or choice.reading == "number" else f"--read {name}={others[0]}"
+    return Decision(name, read_as, choice.why, change)

@@ -1,0 +1,429 @@
+"""What new users bring: frames of every kind, CSV as it comes, numbers and dates as people write them, leaks."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from commands import output, refusal
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from rflaf import RFLAFClassifier, RFLAFRegressor, load, save
+from rflaf.errors import InvalidParameterError
+from rflaf.rows.files import Table
+from rflaf.rows.files.chunks import read_table
+from rflaf.rows.files.csv_layout import find_layout
+from rflaf.rows.tables import CategoryColumn, make_encoding, make_target, readings, summarise
+
+N = 240
+QUICK = {"directions": "random", "alpha": 1e-3, "random_state": 0}
+
+
+def frame_of_every_kind(seed=0):
+    rng = np.random.default_rng(seed)
+    size = rng.standard_normal(N)
+    gaps = np.arange(N) % 9 == 0
+    town = rng.choice(["Rome", "Oslo", "Lima"], N)
+    days = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 9000, N), unit="h"))
+    return pd.DataFrame(
+        {
+            "size": np.where(gaps, np.nan, size),
+            "object": np.where(gaps, None, town).astype(object),
+            "string": pd.Series(town).astype("string"),
+            "category": pd.Categorical(rng.integers(1, 4, N)),
+            "nullable": pd.array(np.where(gaps, None, rng.integers(0, 99, N)), dtype="Int64"),
+            "truth": pd.array(np.where(gaps, None, size > 0), dtype="boolean"),
+            "day": days.dt.tz_localize("Europe/Rome", nonexistent="shift_forward", ambiguous="NaT"),
+            "lasting": pd.to_timedelta(rng.integers(0, 9000, N), unit="s"),
+            "money": [decimal.Decimal(f"{value:.2f}") for value in size],
+        }
+    ), 3 * np.abs(size) + (town == "Oslo")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = frame_of_every_kind()
+    return X, y, RFLAFRegressor(6, **QUICK).fit(X, y)
+
+
+class OnlyStream:
+    """A table that offers nothing but Arrow's stream."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class OnlyInterchange:
+    """A table that offers nothing but the interchange protocol."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __dataframe__(self, *given, **options):
+        return self._table.__dataframe__(*given, **options)
+
+
+def test_every_kind_of_column_is_read_and_told(fitted):
+    X, _, model = fitted
+    assert list(model.feature_names_in_) == list(X.columns)
+    assert model.n_features_in_ == X.shape[1] == model.column_importance_.size
+    read_as = {line.column: line.read_as for line in model.table_encoding_.decisions}
+    assert read_as["size"].startswith("number")
+    assert read_as["category"].startswith("category, 3 levels")
+    assert read_as["day"].startswith("date")
+    assert read_as["lasting"] == read_as["money"] == "number"
+    assert model.table_encoding_.columns[3].levels == ("1", "2", "3")
+    assert len(model.get_feature_names_out()) == model.n_components_
+
+
+def test_any_library_gives_the_same_predictions_bit_for_bit(fitted):
+    X, _, model = fitted
+    expected = model.predict(X)
+    arrow = pa.Table.from_pandas(X, preserve_index=False)
+    for same in (arrow, pl.from_pandas(X), OnlyStream(arrow), X[X.columns[::-1]].assign(extra="ignored")):
+        np.testing.assert_array_equal(model.predict(same), expected)
+    plain = X[["size", "string"]]
+    of_plain = RFLAFRegressor(6, **QUICK).fit(plain, plain["size"].fillna(0))
+    there = OnlyInterchange(pa.Table.from_pandas(plain, preserve_index=False))
+    np.testing.assert_array_equal(of_plain.predict(there), of_plain.predict(plain))
+    again = RFLAFRegressor(6, **QUICK).fit(there, plain["size"].fillna(0).to_numpy())
+    np.testing.assert_array_equal(again.predict(plain), of_plain.predict(plain))
+
+
+def test_tools_of_scikit_learn_take_frames(fitted):
+    X, y, model = fitted
+    search = GridSearchCV(RFLAFRegressor(4, **QUICK), {"n_components": [3, 6]}, cv=2).fit(X, y)
+    assert np.isfinite(search.best_score_)
+    assert np.isfinite(cross_val_score(RFLAFRegressor(4, **QUICK), X, y, cv=2)).all()
+    importance = permutation_importance(model, X, y, n_repeats=2, random_state=0).importances_mean
+    assert importance.shape == (X.shape[1],)
+    assert (
+        partial_dependence(model, X.assign(size=X["size"].fillna(0)), ["size"], grid_resolution=5)["average"].size == 5
+    )
+    assert model.set_output(transform="pandas").transform(X).shape == (N, model.n_components_)
+    model.set_output(transform="default")
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    classes = RFLAFClassifier(4, **QUICK).fit(X, np.where(y > 2, "dear", "cheap"))
+    assert set(classes.predict(X)) <= {"dear", "cheap"}
+
+
+def test_plots_take_the_table_of_the_fit(fitted):
+    from rflaf.inspection.plots import PartialEffectDisplay
+
+    X, _, model = fitted
+    display = PartialEffectDisplay.from_estimator(model, X, "size")
+    assert display.names == ("size",)
+    assert np.isfinite(display.effect.mean).all()
+
+
+def test_a_file_keeps_the_columns_and_the_decisions(fitted, tmp_path):
+    X, _, model = fitted
+    save(model, tmp_path / "model.rflaf")
+    again = load(tmp_path / "model.rflaf")
+    assert again.table_encoding_.decisions == model.table_encoding_.decisions
+    assert list(again.feature_names_in_) == list(X.columns)
+    np.testing.assert_array_equal(again.column_importance_, model.column_importance_)
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_matrices_may_have_gaps_and_texts(tmp_path):
+    X, y = np.random.default_rng(0).standard_normal((2, N, 3))[0], np.arange(N) % 7
+    X[::5, 1] = np.nan
+    model = RFLAFRegressor(4, **QUICK).fit(X, y)
+    assert (model.n_features_in_, hasattr(model, "feature_names_in_")) == (3, False)
+    assert model.table_encoding_.feature_names == ("0", "1", "1 missing", "2")
+    np.testing.assert_array_equal(model.predict(X.tolist()), model.predict(X))
+    save(model, tmp_path / "m.rflaf")
+    assert not hasattr(load(tmp_path / "m.rflaf"), "feature_names_in_")
+    texts = np.column_stack([X[:, 0].astype(object), np.where(X[:, 2] > 0, "up", "down")])
+    assert RFLAFRegressor(4, **QUICK).fit(texts, X[:, 2]).score(texts, X[:, 2]) > 0.3
+    with pytest.raises(ValueError, match="infin"):
+        RFLAFRegressor(4, **QUICK).fit(np.where(np.isnan(X), np.inf, X), y)
+
+
+@pytest.mark.parametrize("given", [["code"], [1], [False, True]])
+def test_numbers_can_be_codes(given):
+    rng = np.random.default_rng(0)
+    code = rng.integers(0, 12, 600)
+    y = rng.permutation(12)[code] + 0.1 * rng.standard_normal(600)
+    X = pd.DataFrame({"x": rng.standard_normal(600), "code": code})
+    model = RFLAFRegressor(8, categorical_features=given, **QUICK).fit(X, y)
+    assert isinstance(model.table_encoding_.columns[1], CategoryColumn)
+    assert model.score(X, y) > RFLAFRegressor(8, **QUICK).fit(X, y).score(X, y)
+    with pytest.raises(InvalidParameterError, match="categorical_features must be columns of X"):
+        RFLAFRegressor(8, categorical_features=["none"], **QUICK).fit(X, y)
+
+
+# As people write
+
+
+@pytest.mark.parametrize(
+    ("reading", "texts", "values"),
+    [
+        (
+            "1,234.50",
+            ["1,234.50", "$12", "12 %", "-$1,234", "($5)", "USD 3", "1e-5"],
+            [1234.5, 12, 12, -1234, -5, 3, 1e-5],
+        ),
+        ("1.234,50", ["1.234,50", "12,5", "-3,1", "1 234,5 €", "0,132"], [1234.5, 12.5, -3.1, 1234.5, 0.132]),
+        ("time", ["08:30", "5:15 pm", "12:00 AM"], [8.5, 17.25, 0]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(reading, texts, values):
+    column = make_encoding(summarise(pa.table({"x": texts * 3, "n": [3, 1, 2] * len(texts)}))).columns[0]
+    assert column.reading == reading
+    assert readings.READINGS[reading].parse(pa.array(texts)).to_pylist() == values
+
+
+@pytest.mark.parametrize(
+    ("reading", "text"),
+    [
+        ("date", "2023-12-31T08:30:00Z"),
+        ("date", "2023-12-31 09:30:00+01:00"),
+        ("d/m/y", "31/12/2023 08:30"),
+        ("d/m/y", "31.12.23 08:30:00"),
+        ("m/d/y", "12/31/2023 8:30 AM"),
+        ("mon d y", "Dec 31, 2023 08:30"),
+        ("d mon y", "31 December 2023 08:30"),
+    ],
+)
+def test_dates_are_read_as_people_write_them(reading, text):
+    encoding = make_encoding(summarise(pa.table({"t": [text, ""] * 5})))
+    assert encoding.columns[0].reading == reading
+    assert encoding.columns[0].feature_names[0] == "t days"
+    assert encoding.transform(pa.table({"t": [text]}))[0, :4].round(6).tolist() == [19722.354167, 365.0, 6.0, 8.5]
+
+
+def test_seconds_since_1970_are_dates_if_the_name_says_so():
+    seconds = [1_700_000_000 + 4_321 * (i * i % 97) for i in range(60)]
+    encoding = make_encoding(summarise(pa.table({"created_at": seconds, "size": seconds})))
+    assert [column.kind for column in encoding.columns] == ["date", "number"]
+    assert encoding.transform(pa.table({"created_at": ["86400"], "size": [1]}))[0, 0] == 1.0
+
+
+def test_the_day_comes_first_where_both_fit_and_the_table_says_so():
+    encoding = make_encoding(summarise(pa.table({"t": ["01/02/2024", "03/04/2024"] * 9})))
+    assert encoding.columns[0].reading == "d/m/y"
+    assert "m/d/y would fit too" in encoding.decisions[0].why
+    assert encoding.decisions[0].change == "--read t=m/d/y"
+    asked = make_encoding(summarise(pa.table({"t": ["01/02/2024", "03/04/2024"] * 9})), read={"t": "m/d/y"})
+    assert asked.columns[0].reading == "m/d/y"
+    with pytest.raises(InvalidParameterError, match="--read t=HOW must be one of"):
+        make_encoding(summarise(pa.table({"t": ["01/02/2024", "03/04/2024"]})), read={"t": "x"})
+
+
+# Traps
+
+
+def test_leading_zeros_keep_texts_and_titles_may_be_numbers():
+    codes = ["01004", "90210", "00501"] * 20
+    titles = ["Alien", "1984", "Heat", "300", "Up", "Brazil"] * 10
+    years = [str(i % 21) if i % 7 else ">20" for i in range(60)]
+    table = pa.table({"zip": codes, "title": titles, "years": years})
+    encoding = make_encoding(summarise(table))
+    assert [column.kind for column in encoding.columns] == ["category"] * 3
+    assert "leading zeros" in encoding.decisions[0].why
+    mixed = pd.DataFrame({"title": [1984, "Alien"] * 30, "n": np.arange(60) % 7})
+    assert RFLAFRegressor(4, **QUICK).fit(mixed, mixed["n"]).table_encoding_.columns[0].levels == ("1984", "Alien")
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path):
+    X, y = frame_of_every_kind()
+    frame = X[["size", "string"]].assign(price=y).sort_values("price")
+    frame.index = pd.Index(np.arange(N), name=None)
+    frame.to_csv(tmp_path / "a.csv")
+    frame.set_index(pd.Index(np.random.default_rng(1).permutation(N), name="key")).to_parquet(tmp_path / "a.parquet")
+    for path, name in ((tmp_path / "a.csv", "Unnamed: 0"), (tmp_path / "a.parquet", "key")):
+        model = RFLAFRegressor(4, **QUICK).fit(path, "price")
+        assert [left.name for left in model.table_encoding_.dropped] == [name]
+        assert model.predict(frame.drop(columns="price")).shape == (N,)
+    assert "pandas stored it" in model.table_encoding_.dropped[0].reason
+
+
+def test_targets_are_numbers_refused_or_a_regression():
+    def aim(values):
+        return make_target(summarise(pa.table({"y": values})), "y")
+
+    assert (aim(["$1,200.50", "$3"] * 9).task, aim(["$1,200.50", "$3", "$4"] * 9).reading) == ("regression", "1,234.50")
+    assert aim(list(range(10))).task == "regression"
+    assert aim(list(range(10)) * 2).task == "classification"
+    with pytest.raises(InvalidParameterError, match="classes of the target 'y' must occur more than once"):
+        aim([f"name {i}" for i in range(400)])
+
+
+def test_a_column_that_gives_the_target_away_is_warned_of(tmp_path, caplog):
+    X, y = frame_of_every_kind()
+    told = X[["size", "string"]].assign(copy=3 * y + 1, price=y)
+    told.to_csv(tmp_path / "a.csv", index=False)
+    for rows in (told, tmp_path / "a.csv"):
+        caplog.clear()
+        model = RFLAFRegressor(4, **QUICK).fit(rows, "price")
+        assert "column 'copy' gives the target away" in caplog.text
+        assert ["WARNING" in line.why for line in model.table_encoding_.decisions] == [False, False, True]
+
+
+# Many levels
+
+
+def many_levels(n_rows=4000, n_levels=300, seed=0):
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, n_levels, n_rows)
+    effect = rng.standard_normal(n_levels)[level]
+    frame = pd.DataFrame({"who": [f"w{i}" for i in level], "x": rng.standard_normal(n_rows)})
+    return frame, effect + 0.1 * rng.standard_normal(n_rows), rng.standard_normal(n_rows)
+
+
+def test_many_levels_are_learned_and_nothing_leaks():
+    X, y, noise = many_levels()
+    model = RFLAFRegressor(20, **QUICK).fit(X[:3000], y[:3000])
+    assert model.table_encoding_.feature_names[-2:] == ("who mean", "x")
+    assert model.score(X[3000:], y[3000:]) > 0.9
+    X, _, noise = many_levels(n_levels=2000)
+    model = RFLAFRegressor(6, **QUICK).fit(X[:3000], noise[:3000])
+    error = np.sqrt(np.mean((noise[3000:] - model.predict(X[3000:])) ** 2))
+    assert error < 1.02 * np.std(noise[3000:] - noise[:3000].mean())
+
+
+def test_a_statistic_is_cross_fitted_and_shrunken_as_the_formula_says():
+    from rflaf.rows.tables.statistics import LevelSums, fold_of_rows
+
+    rng = np.random.default_rng(0)
+    code, y = rng.integers(0, 6, 500), rng.standard_normal(500)
+    y += code
+    sums = LevelSums([str(i) for i in range(6)], ["mean"])
+    for start, stop in ((0, 130), (130, 500)):
+        folds = fold_of_rows(start, stop - start)
+        sums.add(code[start:stop], folds, y[start:stop, None], None)
+    statistic, folds = sums.finish(), fold_of_rows(0, 500)
+    assert set(folds) == set(range(5))
+    for fold in (None, 2):
+        kept = np.ones(500, bool) if fold is None else folds != fold
+        groups = [y[kept & (code == level)] for level in range(6)]
+        n = np.array([group.size for group in groups])
+        means, overall = np.array([group.mean() for group in groups]), y[kept].mean()
+        within = sum(((group - group.mean()) ** 2).sum() for group in groups) / (n.sum() - 6)
+        spread = ((n * (means - overall) ** 2).sum() / 5 - within) / ((n.sum() - (n**2).sum() / n.sum()) / 5)
+        k = within / spread
+        expected = (n * means + k * overall) / (n + k)
+        found = statistic.means if fold is None else statistic.by_fold[fold]
+        np.testing.assert_allclose(found[:6, 0], expected, rtol=1e-10)
+        np.testing.assert_allclose(found[6:, 0], overall, rtol=1e-10)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_many_levels_come_by_any_door_and_stay(tmp_path, labels):
+    X, y, _ = many_levels(1500)
+    frame = X.assign(y=np.where(y > 0, "up", "down") if labels else y)
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    kind = RFLAFClassifier if labels else RFLAFRegressor
+    model = kind(4, **QUICK).fit(frame, "y")
+    for door in (tmp_path / "a.csv", tmp_path / "a.parquet"):
+        same = kind(4, **QUICK).fit(door, "y")
+        assert same.table_encoding_ == model.table_encoding_
+        np.testing.assert_array_equal(same.predict(frame), model.predict(frame))
+        np.testing.assert_array_equal(same.predict(door), model.predict(frame))
+    save(model, tmp_path / "m.rflaf")
+    np.testing.assert_array_equal(load(tmp_path / "m.rflaf").predict(frame), model.predict(frame))
+
+
+def test_many_levels_are_exported_to_onnx():
+    runtime = pytest.importorskip("onnxruntime")
+    from rflaf.export.programs import to_onnx
+
+    X, y, _ = many_levels(1500)
+    model = RFLAFRegressor(4, **QUICK).fit(X, y)
+    session = runtime.InferenceSession(to_onnx(model, dtype=np.float64).SerializeToString())
+    rows = pd.concat([X[:50], pd.DataFrame({"who": ["new", ""], "x": [0.0, 1.0]})])
+    given = {"who": rows[["who"]].to_numpy(object), "x": rows[["x"]].to_numpy()}
+    np.testing.assert_allclose(session.run(None, given)[0].ravel(), model.predict(rows), rtol=1e-5, atol=1e-5)
+
+
+def test_levels_can_be_handed_out_as_numbers():
+    X, y, _ = many_levels(1500)
+    encoding = RFLAFRegressor(4, **QUICK).fit(X, y).table_encoding_
+    rows = encoding.transform_levels(X)
+    assert encoding.level_counts == (52, 0, 0)
+    one_hot = encoding.transform(X)
+    np.testing.assert_array_equal(rows[:, 1:], one_hot[:, -2:])
+    np.testing.assert_array_equal(rows[:, 0], np.argmax(one_hot[:, :51], axis=1))
+
+
+# CSV as it comes
+
+
+def test_encodings_separators_and_names_are_seen(tmp_path):
+    text = "\n".join(["größe;ort;ort", *[f"{i % 9},5;Köln;b" for i in range(40)], '1,5;"zwei\nZeilen";c'])
+    for encoding, seen in (("utf-8", "utf-8"), ("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16"), ("latin-1", "cp1252")):
+        path = tmp_path / f"{encoding}.csv"
+        path.write_bytes(text.encode(encoding))
+        layout = find_layout(path)
+        assert (layout.delimiter, layout.encoding) == (";", seen)
+        assert layout.names == ("größe", "ort", "ort.1")
+        assert "'ort' is called 'ort.1'" in layout.notes[1]
+        table = read_table(path)
+        assert table["ort"][0].as_py() == "Köln"
+        assert table["ort"][-1].as_py() == "zwei\nZeilen"
+        assert make_encoding(summarise(table)).columns[0].reading == "1.234,50"
+    path = tmp_path / "late.csv"
+    path.write_bytes(b"a,b\n" + b"1,x\n" * 100_000 + "1,é\n".encode("latin-1"))
+    with pytest.raises(InvalidParameterError, match=r"late.csv must be text in utf-8.*--encoding"):
+        read_table(path)
+    assert summarise(pa.concat_tables(list(_chunks(path, "latin-1")))).n_rows == 100_001
+
+
+def _chunks(path, encoding):
+    from rflaf.rows.files.chunks import read_rows
+
+    return (chunk for _, chunk in read_rows(Table(path, encoding=encoding)))
+
+
+def test_the_command_says_what_it_does_with_a_table(tmp_path, capsys, monkeypatch):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(N)
+    frame = pd.DataFrame({"a": a, "name": [f"n{i}" for i in range(N)], "price": np.abs(a).round(3)})
+    frame.loc[:3, "price"] = np.nan
+    path, model = tmp_path / "p.csv", tmp_path / "m.rflaf"
+    frame.to_csv(path, index=False)
+    command = ("fit", path, "--target", "price", "--out", model, "--width", "3", "--set", "directions=random", "--json")
+    assert "--drop-missing-target" in refusal(capsys, *command)
+    said = json.loads(output(capsys, *command, "--drop-missing-target"))
+    assert said["rows"].pop("without_target") == 4
+    assert sum(said["rows"].values()) == N - 4
+    assert {line["column"]: line["read_as"] for line in said["decisions"]} == {"a": "number", "name": "left out"}
+    shown = output(capsys, "inspect", path, "--target", "a")
+    assert "most of its texts occur once" in shown.replace("\n", " ") or "left out" in shown
+    monkeypatch.setattr("sys.stdin", _Piped(path.read_bytes()))
+    assert len(output(capsys, "predict", model, "-").splitlines()) == N + 1
+    monkeypatch.setattr("sys.stdin", _Piped(path.read_bytes()))
+    piped = json.loads(output(capsys, *("fit", "-", *command[2:]), "--drop-missing-target"))
+    assert piped["metrics"] == said["metrics"]
+
+
+class _Piped:
+    def __init__(self, data):
+        import io
+
+        self.buffer = io.BytesIO(data)
+
+
+def test_columns_at_prediction_are_told_apart(fitted):
+    X, _, model = fitted
+    with pytest.raises(InvalidParameterError, match=r"'size' is missing; got .*'größe'.*add or rename"):
+        model.predict(X.rename(columns={"size": "größe"}))
+    with pytest.raises(InvalidParameterError, match=r"column 'size' must hold numbers .* as in the fit; got 'big'"):
+        model.predict(X.assign(size="big"))
+    with pytest.raises(InvalidParameterError, match="numbers of column 'size' must be finite"):
+        model.predict(X.assign(size=np.inf))
+    with pytest.raises(InvalidParameterError, match="column 'money' must hold numbers, texts, truth values or dates"):
+        model.predict(X.assign(money=[[1]] * N))
