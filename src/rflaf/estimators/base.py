@@ -18,12 +18,12 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 
-from rflaf.errors import Array, AssumptionWarning, IntervalWarning, OutlierWarning, StopReason
+from rflaf.errors import Array, AssumptionWarning, IntervalWarning, InvalidParameterError, OutlierWarning, StopReason
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
 from rflaf.model.random_feature_model import RandomFeatureModel
-from rflaf.rows.blocks import BlockSource
+from rflaf.rows.blocks import ArraySource, BlockSource
 from rflaf.rows.checkpoint import resumed
 from rflaf.rows.executors import resolve_n_jobs
 from rflaf.rows.inputs import executor_for
@@ -48,6 +48,7 @@ from .choices import (
 )
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting, ReadsRows, shown
+from .splits import splits_of
 from .svg import activation_figure
 
 _log = logging.getLogger("rflaf")
@@ -186,11 +187,24 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         parameters.refuse_contradiction("convex", others, fixed)
         return cls(n_components, **{**others, **fixed})
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        cv: Any = None,
+    ) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
 
-        ``sample_weight`` (n_samples,) multiplies the loss of each row. For random directions whole weights act as
-        repeated rows; refined ones meet in other mini-batches then.
+        ``sample_weight`` (n_samples,) multiplies the loss of each row; its unit has no effect, and a row of weight two
+        is the same as two equal rows.
+
+        ``groups`` (n_samples,) keeps the rows of a group together where rows are held out to choose penalties and
+        recipes; ``time`` (n_samples,) holds out later rows only; ``cv`` is a splitter of scikit-learn. They are for
+        rows in memory, and for refined directions or the squared loss.
 
         ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` name their columns, and
         every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
@@ -198,10 +212,24 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         with self._fitting() as fit:
             spec = self._spec()
             source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
-            result = self._train(source, spec, fit.begin)
+            result = self._train(source, self._with_splits(spec, source, groups, time, cv), fit.begin)
             self._accept(result, single_output)
         self._warn(result)
         return self
+
+    def _with_splits(self, spec: FitSpec, source: BlockSource, groups: Any, time: Any, cv: Any) -> FitSpec:
+        """Return the specification with the rows to hold out, where ``fit`` is told which."""
+        if groups is None and time is None and cv is None:
+            return spec
+        if not isinstance(source, ArraySource):
+            raise InvalidParameterError(
+                "groups, time and cv need rows in memory", type(source).__name__, "Read them first."
+            )
+        splits = splits_of(source.n_samples, source.y[:, 0], groups, time, cv)
+        if not spec.refined and (time is not None or not spec.loss.closed_form):
+            rule = "with random directions groups and cv act under the squared loss, and time does not"
+            raise InvalidParameterError(rule, self.directions, "Set directions='refined'.")
+        return replace(spec, splits=splits)
 
     @contextmanager
     def _fitting(self) -> Iterator[Fitting]:

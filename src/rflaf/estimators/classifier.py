@@ -160,16 +160,27 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     ) -> None:
         self._store(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        cv: Any = None,
+    ) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
 
-        ``sample_weight`` (n_samples,) multiplies the loss of each row. ``X`` may name files, as for `RFLAFRegressor`.
+        ``sample_weight`` (n_samples,) multiplies the loss of each row. ``groups``, ``time`` and ``cv`` say which rows
+        to hold out, and ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
             parameters.check_class_weight(self.class_weight, ("balanced",))
             labels, found, weights = self._labels(fit, X, y, sample_weight)
             self.classes_ = found
-            result = self._fit_labels(labels, found, weights, fit.begin)
+            held_out = {"groups": groups, "time": time, "cv": cv}
+            result = self._fit_labels(labels, found, weights, fit.begin, held_out)
         self._warn(result)
         return self
 
@@ -263,13 +274,17 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
-    def _fit_labels(self, labels: BlockSource, found: Array, weights: Array, begin: Begin) -> FitResult:
+    def _fit_labels(
+        self, labels: BlockSource, found: Array, weights: Array, begin: Begin, held_out: dict[str, Any] | None = None
+    ) -> FitResult:
         """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found."""
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
         parameters.refuse_one_class(found[used > 0])
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
+        if held_out is not None:
+            spec = self._with_splits(spec, labels, **held_out)
         result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
         return result

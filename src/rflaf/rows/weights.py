@@ -31,8 +31,10 @@ class WeightedRows:
     place: Array | None = None
 
 
-def as_importance(source: BlockSource, memory: int | None = None) -> WeightedRows:
+def as_importance(source: BlockSource, memory: int | None = None, merge: bool = True) -> WeightedRows:
     """Merge repeated rows and divide the weights by their mean; large tables are left as they are.
+
+    ``merge=False`` keeps every row at its place.
 
     >>> X, y = np.array([[1.0], [2.0], [1.0]]), np.array([[0.0], [5.0], [0.0]])
     >>> rows = as_importance(ArraySource(X, y))
@@ -43,7 +45,7 @@ def as_importance(source: BlockSource, memory: int | None = None) -> WeightedRow
     if n_numbers > _MOST_NUMBERS or (memory is not None and 16 * n_numbers > memory):
         return WeightedRows(source)
     rows = stack(source[i] for i in range(len(source)))
-    first, place = _repeated(rows)
+    first, place = _repeated(rows) if merge else (np.arange(rows.n_rows), np.arange(rows.n_rows))
     if rows.weight is None and first.size == rows.n_rows:
         return WeightedRows(source)
     given = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)

@@ -28,7 +28,7 @@ from rflaf.rows.blocks import Block, Scratch, SourceView
 from rflaf.rows.executors import Executor
 from rflaf.rows.folds import N_FOLDS, folds_of
 
-from .held_out import HeldOut, left_out_by_folds, noise_left_out, report_held_out, rows_in_use
+from .held_out import HeldOut, errors_by_folds, left_out_by_folds, noise_left_out, report_held_out, rows_in_use
 from .online import Terms
 from .problem import Fit
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
@@ -292,7 +292,7 @@ def best_ridge(
     """
     if fit.spec.alpha is not None:
         return _Choice(fit.spec.alpha * directions.n_draws)
-    if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS:
+    if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS and fit.spec.splits is None:
         held_out = _hold_out(fit, features).scale(importance)
         if 0 < held_out.weight < equations.weight:
             kept = (equations - held_out).system(fit.spec.intercept)
@@ -303,6 +303,10 @@ def best_ridge(
 def _by_leave_one_out(fit: Fit, features: RowFeatures, importance: Array, system: RidgeSystem) -> _Choice:
     """Return the ridge of lowest leave-one-out error over a sample of rows: one eigenvalue problem for all ridges."""
     spectrum, ridges, dtype = system.spectrum, system.ridges(), fit.source.dtype
+    if fit.spec.splits is not None:
+        error = errors_by_folds(fit, features, importance, system, ridges)
+        best = ridges[[np.argmin(error)]]
+        return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
 
     def sum_errors(block: Block, scratch: Scratch) -> Array:
         z = scratch.array("z", (features.n_components, block.n_rows), dtype)

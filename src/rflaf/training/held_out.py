@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, InvalidParameterError
 from rflaf.model.features import RowFeatures
 from rflaf.model.ridge import RidgeSystem
 from rflaf.rows.blocks import Block, BlockSource, stack
@@ -52,9 +53,28 @@ def left_out_by_folds(
     if fit.folds is None:
         return None
     _, rows = rows_in_use(fit.source)
-    z = features.features(rows.X, np.empty((features.n_components, rows.n_rows), fit.source.dtype))
-    z = z.astype(np.float64) * importance[:, None]
+    z = _features_of(fit, features, importance, rows)
     return system.spectrum.leave_folds_out(ridge, z, rows.y.astype(np.float64), rows.weight, fit.folds)
+
+
+def errors_by_folds(fit: Fit, features: RowFeatures, importance: Array, system: RidgeSystem, ridges: Array) -> Array:
+    """Return the squared error of every ridge (n_ridges,) on the rows that the splits of the specification hold out."""
+    assert fit.spec.splits is not None
+    folds = folds_of_splits(fit.spec.splits, fit.source.n_samples)
+    if folds is None:
+        rule = "with random directions every split of cv must train on all rows that it does not hold out"
+        raise InvalidParameterError(rule, "other splits", "Set directions='refined', or use KFold or GroupKFold.")
+    _, rows = rows_in_use(fit.source)
+    z, y = _features_of(fit, features, importance, rows), rows.y.astype(np.float64)
+    weight = (folds >= 0) * (np.ones(rows.n_rows) if rows.weight is None else rows.weight)
+    outputs = (system.spectrum.leave_folds_out(float(ridge), z, y, rows.weight, folds) for ridge in ridges)
+    return np.array([weight @ np.sum((y - each) ** 2, axis=1) for each in outputs])
+
+
+def _features_of(fit: Fit, features: RowFeatures, importance: Array, rows: Block) -> Array:
+    """Return the features of all rows, (n_components, n_rows)."""
+    z = features.features(rows.X, np.empty((features.n_components, rows.n_rows), fit.source.dtype))
+    return np.asarray(z.astype(np.float64) * importance[:, None])
 
 
 def noise_left_out(fit: Fit, left_out: Array) -> Array:
@@ -62,3 +82,20 @@ def noise_left_out(fit: Fit, left_out: Array) -> Array:
     used, rows = rows_in_use(fit.source)
     weight = None if rows.weight is None else rows.weight[used]
     return np.asarray(np.average((rows.y[used] - left_out[used]) ** 2, axis=0, weights=weight))
+
+
+def among_used(splits: Sequence[tuple[Array, Array]], used: Array, n_samples: int) -> tuple[tuple[Array, Array], ...]:
+    """Return splits of all rows as splits of the rows in use, by their numbers among these."""
+    place = np.full(n_samples, -1)
+    place[used] = np.arange(used.size)
+    return tuple((kept[kept >= 0], out[out >= 0]) for kept, out in ((place[a], place[b]) for a, b in splits))
+
+
+def folds_of_splits(splits: Sequence[tuple[Array, Array]], n_rows: int) -> Array | None:
+    """Return the fold of every row, -1 for those never held out; None if some split does not train on all others."""
+    folds = np.full(n_rows, -1)
+    for fold, (kept, held_out) in enumerate(splits):
+        if kept.size + held_out.size != n_rows or np.any(folds[held_out] >= 0):
+            return None
+        folds[held_out] = fold
+    return folds

@@ -22,7 +22,7 @@ from rflaf.training.solvers.refined.search import MOST_FOLDED_ROWS, Hunt, hold_o
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
-from .held_out import HeldOut, report_held_out, rows_in_use
+from .held_out import HeldOut, among_used, report_held_out, rows_in_use
 from .problem import Fit
 from .rivals import better_rival, judge_rivals
 from .specification import FIRST_WIDTH, SEARCH_ROWS
@@ -67,7 +67,7 @@ def refine(fit: Fit) -> FitResult:
 def _held_out(fit: Fit, found: Settled) -> HeldOut | None:
     """Return what the search says of the rows that it held out; None if it saw a sample of the rows only."""
     hunt = found.hunt
-    if fit.source.n_samples > SEARCH_ROWS:
+    if fit.source.n_samples > SEARCH_ROWS and fit.spec.splits is None:
         return None
     rows, table = rows_in_use(fit.source)[0][hunt.held_out], hunt.table
     return report_held_out(fit, found.outputs, rows, table.y[hunt.held_out], table.weight[hunt.held_out])
@@ -80,12 +80,16 @@ def _mean_weight(fit: Fit) -> float:
 def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
     """Step 1: return a sample of rows with some held out, and the shape of the model to train."""
     problem, spec, n_rows = fit.problem, fit.spec, fit.problem.moments.n_used
-    to_search = fit.source.sample(SEARCH_ROWS * fit.source.n_samples // n_rows, fit.rng)
+    to_search = fit.source
+    if spec.splits is None:
+        to_search = fit.source.sample(SEARCH_ROWS * fit.source.n_samples // n_rows, fit.rng)
     sample = read(to_search, range(len(to_search)), _mean_weight(fit))
     effort = _EFFORT_OF_MANY if n_rows > MOST_FOLDED_ROWS else max(_EFFORT, min(1.0, (_ALL_EPOCHS / n_rows) ** 0.5))
     if not fit.closed_form:  # the best penalty depends on the number of epochs
         effort = 1.0
     hunt = hold_out(sample, problem.moments.X.mean, problem.moments.scale, fit.rng, effort)
+    if spec.splits is not None:
+        hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))
     width = FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = tuple(map(float, problem.base))
     return hunt, Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth, problem.loss, base)

@@ -26,7 +26,7 @@ from rflaf.training.solvers.refined.search import Hunt
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
-from .held_out import rows_in_use
+from .held_out import folds_of_splits, report_held_out, rows_in_use
 from .problem import Fit, in_units, measure_finite
 from .specification import FEW_ROWS, FitSpec
 
@@ -73,7 +73,10 @@ def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
     """Return the simpler models with what they say of the rows held out; none where the search has no folds."""
     if fit.spec.alpha is not None or not fit.spec.per_component or not hunt.is_folded:
         return []
-    return _in_closed_form(fit, hunt) if fit.closed_form else _by_fits(fit, hunt)
+    folds = folds_of_splits(hunt.splits, hunt.table.n_rows)
+    if fit.closed_form and folds is not None:
+        return _in_closed_form(fit, hunt, folds)
+    return _by_fits(fit, hunt if folds is None else hunt.first(_FITTED_SPLITS))
 
 
 def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult | None:
@@ -87,8 +90,13 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     if chosen is None:
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
-    result = run_algorithm1(replace(fit, spec=chosen.spec)) if chosen.result is None else chosen.result
-    return _narrowed(fit, result)
+    if chosen.result is not None:
+        return _narrowed(fit, chosen.result)
+    hunt, used = found.hunt, rows_in_use(fit.source)[0]
+    judged = hunt.held_out[: chosen.losses.size]
+    held_out = report_held_out(fit, chosen.outputs, used[judged], hunt.table.y[judged], hunt.table.weight[judged])
+    result = run_algorithm1(replace(fit, spec=replace(chosen.spec, splits=None)))
+    return replace(_narrowed(fit, result), held_out=held_out)
 
 
 def best_of_simple(fit: Fit) -> FitResult:
@@ -97,6 +105,9 @@ def best_of_simple(fit: Fit) -> FitResult:
     if fit.spec.alpha is not None or not fit.spec.per_component or not fit.closed_form:
         return run_algorithm1(replace(fit, spec=fit.spec.for_few_rows(fit.source.n_features)[0]))
     folds = np.arange(fit.source.n_samples)
+    if fit.spec.splits is not None:
+        given = folds_of_splits(fit.spec.splits, fit.source.n_samples)
+        folds = folds if given is None else given
     rivals = [_left_out(fit, name, spec, folds) for name, spec in models]
     best = min(rivals, key=lambda rival: rival.error)
     chosen = _simplest(rivals, best.losses)
@@ -114,15 +125,14 @@ def _simplest(rivals: Sequence[Rival], losses: Array) -> Rival | None:
     return None
 
 
-def _in_closed_form(fit: Fit, hunt: Hunt) -> list[Rival]:
+def _in_closed_form(fit: Fit, hunt: Hunt, folds: Array) -> list[Rival]:
     """Return the simpler models, each fitted once, with their losses in the order of the rows held out."""
     used, _ = rows_in_use(fit.source)
     if used.size != hunt.table.n_rows:
         return []
-    folds = np.full(fit.source.n_samples, -1)
-    for fold, (_, held_out) in enumerate(hunt.splits):
-        folds[used[held_out]] = fold
-    rivals = [_left_out(fit, name, spec, folds) for name, spec in specifications(fit)]
+    of_all = np.full(fit.source.n_samples, -1)
+    of_all[used] = folds
+    rivals = [_left_out(fit, name, spec, of_all) for name, spec in specifications(fit)]
     in_order = used[hunt.held_out]
     return [replace(rival, outputs=rival.outputs[in_order], losses=rival.losses[in_order]) for rival in rivals]
 
@@ -140,12 +150,12 @@ def _left_out(fit: Fit, name: str, spec: FitSpec, folds: Array) -> Rival:
 
 
 def _by_fits(fit: Fit, hunt: Hunt) -> list[Rival]:
-    """Return some of the simpler models with their losses on the first folds; the first fold chooses their ridge."""
-    few, rivals = hunt.first(_FITTED_SPLITS), list[Rival]()
+    """Return some of the simpler models with their losses on the rows held out; the first fold chooses their ridge."""
+    rivals = list[Rival]()
     for name, spec in specifications(fit):
         if spec.alpha is None and _n_unknowns(spec) * fit.source.n_outputs <= _MOST_UNKNOWNS:
-            outputs = _outputs(fit, spec, few)
-            rivals.append(Rival(name, spec, outputs, few.losses(fit.problem.loss, outputs)))
+            outputs = _outputs(fit, spec, hunt)
+            rivals.append(Rival(name, spec, outputs, hunt.losses(fit.problem.loss, outputs)))
     return rivals
 
 
@@ -155,7 +165,8 @@ def _n_unknowns(spec: FitSpec) -> int:
 
 def _outputs(fit: Fit, spec: FitSpec, hunt: Hunt) -> Array:
     """Return what models fitted without a fold say of its rows."""
-    table, loss, outputs, inside = hunt.table, fit.problem.loss, [], replace(fit, spec=spec)
+    table, loss, outputs = hunt.table, fit.problem.loss, []
+    inside = replace(fit, spec=replace(spec, splits=None))
     for kept, held_out in hunt.splits:
         part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
         moments, units = measure_finite(part, fit.executor), same_units(part.n_outputs)

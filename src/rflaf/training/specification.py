@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from rflaf.errors import Array
 from rflaf.functions.bases import Basis, BSplineBasis
 from rflaf.functions.densities import AxesFirst, Density, Gaussian
 from rflaf.functions.losses import Loss, Squared
@@ -49,6 +50,7 @@ class FitSpec:
     leverage_rows : rows the scores are computed from; None for all
     balanced : the pool's activation minimises problem (8) of the paper, without a ridge, instead of problem (6)
     replace : a direction of the pool may be drawn several times
+    splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
     search : how far to search for the activation
     memory : bytes that the fit may allocate; None for what the sums need and 256 MiB for the blocks
     """
@@ -77,6 +79,7 @@ class FitSpec:
     balanced: bool = False
     replace: bool = True
     intercept: bool = True
+    splits: tuple[tuple[Array, Array], ...] | None = None
     search: Search = field(default_factory=Search)
     memory: int | None = None
 

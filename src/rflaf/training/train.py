@@ -30,7 +30,7 @@ _LEAST_UNIT = 1e-100  # of weights: sums in a smaller one would not be numbers
 
 def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Train a model on the rows of a source: refined directions, or random ones by Algorithm 1."""
-    rows = as_importance(source, spec.memory)
+    rows = as_importance(source, spec.memory, merge=spec.splits is None)
     return _in_unit(_train_weighted(rows.source, spec, rng, executor), rows)
 
 
