@@ -23,7 +23,7 @@ def test_an_interruption_is_one_line(monkeypatch, capsys, error):
     def interrupt(*arguments, **others):
         raise error()
 
-    monkeypatch.setattr(cli, "app", interrupt)
+    monkeypatch.setattr(cli, "application", lambda names: interrupt)
     for arguments in (["version"], ["version", "--debug"]):
         assert cli.run(arguments) == 130
         assert capsys.readouterr().err == "rflaf: interrupted\n"

@@ -275,8 +275,9 @@ def predicts(model) -> None:
                 path = Path(folder) / "rows.parquet"
                 parquet.write_table(nothing_in(model.table_encoding_), path)
                 assert model.predict(path).shape[0] == 2
-        X = np.linspace(-1, 1, 3 * model.n_features_in_).reshape(3, -1)
-        assert (model.predict(X) if hasattr(model, "predict") else model.transform(X)).shape[0] == 3
+        X = np.linspace(-1, 1, 3 * model.model_.n_features).reshape(3, -1)
+        if model.table_encoding_ is None:
+            assert (model.predict(X) if hasattr(model, "predict") else model.transform(X)).shape[0] == 3
         model.model_.decision(X.astype(np.float32))
 
 

@@ -99,8 +99,9 @@ def assert_same_estimator(ours, theirs):
     assert type(ours) is type(theirs)
     assert vars(ours).keys() == vars(theirs).keys()
     different = [name for name in vars(ours) if not same(vars(ours)[name], vars(theirs)[name])]
-    assert set(different) <= {"pool_"}
-    assert theirs.pool_ is None  # as large as the pool: files leave it out
+    left_out = {"pool_", "oof_prediction_", "cv_error_", "cv_standard_error_"}  # as large as the pool or the rows
+    assert set(different) <= left_out
+    assert all(getattr(theirs, name) is None for name in left_out)
 
 
 @pytest.mark.parametrize("name", REGRESSORS)

@@ -24,6 +24,7 @@ FORMULAS = {
     "gelu": lambda z: z * stats.norm.cdf(z),
     "silu": lambda z: z / (1 + np.exp(-z)),
     "softplus": lambda z: np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0),
+    "identity": lambda z: z,
 }
 each_function = pytest.mark.parametrize("name", FORMULAS)
 each_degree = pytest.mark.parametrize("degree", [1, 2, 3, 4, 9, 15, 24])

@@ -233,8 +233,16 @@ def _without_itself(features: Array, share: Array, w: Array, residual: Array) ->
     k, n_rows = features.shape
     left, right = features.T * share, features * w
     if n_rows <= k:
-        return np.linalg.solve(np.eye(n_rows) - left @ right, residual)
-    return residual + left @ np.linalg.solve(np.eye(k) - right @ left, right @ residual)
+        return _solve(np.eye(n_rows) - left @ right, residual)
+    return residual + left @ _solve(np.eye(k) - right @ left, right @ residual)
+
+
+def _solve(A: Array, right: Array) -> Array:
+    """A^-1 right; the shortest solution where A is singular: a row that determines the fit has no fit without it."""
+    try:
+        return np.linalg.solve(A, right)
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(A, right, rcond=None)[0])
 
 
 @dataclass(frozen=True)

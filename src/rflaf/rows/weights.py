@@ -7,19 +7,21 @@ as three equal rows. Weights are then divided by their mean over the rows that c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from rflaf.errors import Array
 
-from .blocks import ArraySource, Block, BlockSource, stack
+from .blocks import ArraySource, Block, BlockSource, Scratch, SourceView, stack
+from .executors import Executor
 from .folds import hashes_of
 from .moments import shortened
 
 _MOST_NUMBERS = 2**22  # of a table that is looked through for repeated rows: in larger ones they do no harm
-_BITS = 22  # of a weight of mean one: another unit of the weights must not change any bit of these
+_UNIT_BITS = 40  # of the mean of the weights, whose last bits depend on the cuts of rows
+_BITS = {4: 22, 8: 46}  # of a weight of mean one, by the size of a number: another unit must not change these bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,8 @@ class WeightedRows:
     place: Array | None = None
 
 
-def as_importance(source: BlockSource, memory: int | None = None, merge: bool = True) -> WeightedRows:
-    """Merge repeated rows and divide the weights by their mean; large tables are left as they are.
+def as_importance(source: BlockSource, memory: int | None = None, merge: bool = True) -> WeightedRows | None:
+    """Merge repeated rows and divide the weights by their mean; None for tables too large to look through.
 
     ``merge=False`` keeps every row at its place.
 
@@ -43,7 +45,7 @@ def as_importance(source: BlockSource, memory: int | None = None, merge: bool = 
     """
     n_numbers = source.n_samples * (source.n_features + source.n_outputs)
     if n_numbers > _MOST_NUMBERS or (memory is not None and 16 * n_numbers > memory):
-        return WeightedRows(source)
+        return None
     rows = stack(source[i] for i in range(len(source)))
     first, place = _repeated(rows) if merge else (np.arange(rows.n_rows), np.arange(rows.n_rows))
     if rows.weight is None and first.size == rows.n_rows:
@@ -51,9 +53,33 @@ def as_importance(source: BlockSource, memory: int | None = None, merge: bool = 
     given = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
     weight = np.bincount(place, given)
     unit = float(weight[weight > 0].mean())
-    weight = shortened(weight / unit, _BITS)
+    weight = shortened(weight / unit, _BITS[source.dtype.itemsize])
     merged = ArraySource(rows.X[first], rows.y[first], weight.astype(source.dtype))
     return WeightedRows(merged, unit, place)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitWeights(SourceView):
+    """Rows whose weights are divided by ``unit``."""
+
+    unit: float = 1.0
+
+    def seen(self, block: Block) -> Block:
+        return block if block.weight is None else replace(block, weight=block.weight / self.dtype.type(self.unit))
+
+
+def of_mean_one(source: BlockSource, executor: Executor) -> WeightedRows:
+    """Divide the weights by their mean over the rows that count, where the rows are: none is merged."""
+    if source[0].weight is None:
+        return WeightedRows(source)
+
+    def sum_weights(block: Block, scratch: Scratch) -> Array:
+        weight = np.ones(block.n_rows) if block.weight is None else block.weight
+        return np.array([weight.sum(dtype=np.float64), np.count_nonzero(weight)])
+
+    total, n_used = executor.reduce(source, sum_weights, "sum the weights")
+    unit = float(shortened(total / max(n_used, 1), _UNIT_BITS)) or 1.0
+    return WeightedRows(UnitWeights(source, unit), unit)
 
 
 def _repeated(rows: Block) -> tuple[Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from rflaf.functions.losses import Loss, quantiles, same_units
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor
-from rflaf.rows.weights import WeightedRows, as_importance
+from rflaf.rows.weights import WeightedRows, as_importance, of_mean_one
 from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
@@ -30,7 +30,10 @@ _LEAST_UNIT = 1e-100  # of weights: sums in a smaller one would not be numbers
 
 def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, executor: Executor) -> FitResult:
     """Train a model on the rows of a source: refined directions, or random ones by Algorithm 1."""
-    rows = as_importance(source, spec.memory, merge=spec.splits is None)
+    rows = None
+    if not executor.elsewhere(source):
+        rows = as_importance(source, spec.memory, merge=spec.splits is None)
+    rows = of_mean_one(source, executor) if rows is None else rows
     return _in_unit(_train_weighted(rows.source, spec, rng, executor), rows)
 
 
