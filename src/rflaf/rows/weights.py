@@ -8,6 +8,7 @@ as three equal rows. Weights are then divided by their mean over the rows that c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,9 +19,9 @@ from .blocks import ArraySource, Block, BlockSource, Scratch, SourceView, stack
 from .executors import Executor
 from .folds import hashes_of
 from .moments import shortened
+from .tables.summaries import Moments
 
 _MOST_NUMBERS = 2**22  # of a table that is looked through for repeated rows: in larger ones they do no harm
-_UNIT_BITS = 40  # of the mean of the weights, whose last bits depend on the cuts of rows
 _BITS = {4: 22, 8: 46}  # of a weight of mean one, by the size of a number: another unit must not change these bits
 
 
@@ -52,10 +53,15 @@ def as_importance(source: BlockSource, memory: int | None = None, merge: bool = 
         return WeightedRows(source)
     given = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
     weight = np.bincount(place, given)
-    unit = float(weight[weight > 0].mean())
-    weight = shortened(weight / unit, _BITS[source.dtype.itemsize])
-    merged = ArraySource(rows.X[first], rows.y[first], weight.astype(source.dtype))
+    unit = Moments.of(weight[weight > 0]).mean or 1.0
+    merged = ArraySource(rows.X[first], rows.y[first], _in_unit(weight, unit, source.dtype))
     return WeightedRows(merged, unit, place)
+
+
+def _in_unit(weight: Array, unit: float, dtype: Any) -> Array:
+    """Return weights divided by ``unit``, without the last bits, which depend on it."""
+    shorter: Array = shortened(weight.astype(np.float64) / unit, _BITS[dtype.itemsize]).astype(dtype)
+    return shorter
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,7 @@ class UnitWeights(SourceView):
     unit: float = 1.0
 
     def seen(self, block: Block) -> Block:
-        return block if block.weight is None else replace(block, weight=block.weight / self.dtype.type(self.unit))
+        return block if block.weight is None else replace(block, weight=_in_unit(block.weight, self.unit, self.dtype))
 
 
 def of_mean_one(source: BlockSource, executor: Executor) -> WeightedRows:
@@ -73,12 +79,11 @@ def of_mean_one(source: BlockSource, executor: Executor) -> WeightedRows:
     if source[0].weight is None:
         return WeightedRows(source)
 
-    def sum_weights(block: Block, scratch: Scratch) -> Array:
+    def sum_weights(block: Block, scratch: Scratch) -> Any:
         weight = np.ones(block.n_rows) if block.weight is None else block.weight
-        return np.array([weight.sum(dtype=np.float64), np.count_nonzero(weight)])
+        return Moments.of(weight[weight > 0])
 
-    total, n_used = executor.reduce(source, sum_weights, "sum the weights")
-    unit = float(shortened(total / max(n_used, 1), _UNIT_BITS)) or 1.0
+    unit = executor.reduce(source, sum_weights, "sum the weights").mean or 1.0  # exact, whatever the blocks
     return WeightedRows(UnitWeights(source, unit), unit)
 
 

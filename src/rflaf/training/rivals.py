@@ -58,7 +58,7 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     n_features, models = fit.source.n_features, list[tuple[str, FitSpec]]()
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = fit.spec.for_few_rows(n_features)[-1]
-        axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE)
+        axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
         models = [("the mean", replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
