@@ -22,6 +22,7 @@ from rflaf.functions import _kernels
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
 _RIDGES_PER_DECADE = 2
 _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
+_FEW_FEATURES, _DOUBLE, _SMALLER = 64, 1e-12, (1e-5, 1e-4, 1e-3, 1e-2)
 _PIVOT_FLOOR = 10.0  # of the precision of the sums: a smaller pivot is noise
 _EIGENVALUE_FLOOR = 1e4  # likewise, of the largest eigenvalue
 _AS_GOOD = 1e-6  # relative difference of errors that counts as rounding
@@ -68,10 +69,15 @@ class RidgeSystem:
         return mean if mean > 0 else 1.0
 
     def ridges(self) -> Array:
-        """Return ridges from 0.02 / n, below which rounding decides, to 10 times the mean square of a feature."""
+        """Return ridges from 0.02 / n, below which rounding decides, to 10 times the mean square of a feature.
+
+        Few features in double precision, which may be nearly collinear and exact, have four far smaller ones too.
+        """
         least = min(_LEAST_RIDGE / self.count, _LARGEST_RIDGE)
         n_ridges = 1 + int(np.ceil(_RIDGES_PER_DECADE * np.log10(_LARGEST_RIDGE / least)))
-        return self.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
+        ridges = np.geomspace(least, _LARGEST_RIDGE, n_ridges)
+        few = len(self.G) <= min(_FEW_FEATURES, self.count / 3) and self.precision < _DOUBLE
+        return self.scale * (np.concatenate([least * np.array(_SMALLER), ridges]) if few else ridges)
 
     def factor(self, ridge: float) -> RidgeFactor:
         """Factor G + ridge I once, for any number of right-hand sides."""

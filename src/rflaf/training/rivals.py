@@ -31,7 +31,7 @@ from .problem import Fit, in_units, measure_finite
 from .specification import FEW_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
-_LINE = FixedActivation("identity", (-64.0, 64.0))
+_LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
