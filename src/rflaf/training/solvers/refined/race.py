@@ -21,6 +21,7 @@ from rflaf.rows.executors import Executor
 
 from .recipes import Recipe, RecipeTree
 from .search import (
+    PAYS,
     USUAL_FOLDS,
     Hunt,
     Outliers,
@@ -118,9 +119,23 @@ def _widths(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: E
 
 def _tried(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
     """Return the trials of a race or a walk, the best first."""
-    if hunt.is_folded:
-        return race(hunt, _judged_shape(hunt, shape), tree.grid, executor)
-    return search(hunt, shape, tree, executor)
+    if not hunt.is_folded:
+        return search(hunt, shape, tree, executor)
+    judged = _judged_shape(hunt, shape)
+    trials = race(hunt, judged, tree.grid, executor)
+    return trials if hunt.table.n_rows <= _MANY_ROWS else _followed(hunt, judged, tree, trials, executor)
+
+
+def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], executor: Executor) -> list[Trial]:
+    """Return the trials with those that follow from the best of a race, such as finer nodes, while the error falls."""
+    before = float("inf")
+    while by_error(trials[0]) < before * (1 - PAYS):
+        before, tried = by_error(trials[0]), {trial.recipe for trial in trials}
+        next_ones = [recipe for recipe in tree.following.get(trials[0].recipe, ()) if recipe not in tried]
+        new = hunt.compare([(shape, recipe) for recipe in filter(hunt.affords, next_ones)], executor)
+        on_all = sorted([*_judged(hunt, trials), *new], key=by_error)
+        trials = [*on_all, *(trial for trial in trials if len(trial.outputs) < hunt.held_out.size)]
+    return trials
 
 
 def _judged_shape(hunt: Hunt, shape: Shape) -> Shape:

@@ -37,7 +37,7 @@ _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, befor
 _MOST_ROUNDS = 3  # of leaving out columns
 TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
 USUAL_NODES, MOST_NODES = 33, 4096  # of a column; of all columns where they are finer than that
-_PAYS = 0.02  # of the error: what a step of the search must win to go on to another
+PAYS = 0.02  # of the error: what a step of the search must win to go on to another
 _FAR = 8.0  # deviations from the rest
 _MOST_OUTLIERS, _LEAST_BLAME = 0.1, 0.3  # share of the rows, and share of the squared error that must be theirs
 _LEAST_OUTLIERS = 5
@@ -235,7 +235,7 @@ def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> li
     """Return the trials of a tree, the best first."""
     trials = hunt.compare([(shape, recipe) for recipe in tree.first], executor)
     before = float("inf")
-    while (best := min(trials, key=by_error)).recipe in tree.following and by_error(best) < before * (1 - _PAYS):
+    while (best := min(trials, key=by_error)).recipe in tree.following and by_error(best) < before * (1 - PAYS):
         before = by_error(best)
         following = filter(hunt.affords, tree.following[best.recipe])
         trials += hunt.compare([(shape, recipe) for recipe in following], executor)
