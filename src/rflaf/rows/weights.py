@@ -21,7 +21,7 @@ from .folds import hashes_of
 from .moments import shortened
 from .tables.summaries import Moments
 
-_MOST_NUMBERS = 2**22  # of a table that is looked through for repeated rows: in larger ones they do no harm
+_MOST_ROWS, _MOST_NUMBERS = 20_000, 2**22  # of a table looked through for repeated rows: in larger ones they do no harm
 _BITS = {4: 22, 8: 46}  # of a weight of mean one, by the size of a number: another unit must not change these bits
 
 
@@ -45,7 +45,7 @@ def as_importance(source: BlockSource, memory: int | None = None, merge: bool = 
     (array([1., 2.]), array([1.333, 0.667]), array([0, 1, 0]))
     """
     n_numbers = source.n_samples * (source.n_features + source.n_outputs)
-    if n_numbers > _MOST_NUMBERS or (memory is not None and 16 * n_numbers > memory):
+    if source.n_samples > _MOST_ROWS or n_numbers > _MOST_NUMBERS or (memory is not None and 16 * n_numbers > memory):
         return None
     rows = stack(source[i] for i in range(len(source)))
     first, place = _repeated(rows) if merge else (np.arange(rows.n_rows), np.arange(rows.n_rows))
