@@ -29,7 +29,7 @@ REGRESSIONS = ("squared", "huber", "quantile", "poisson")
 
 
 @each_mode
-@pytest.mark.parametrize("weight", [1e38, 1e300, LARGEST, 1e-38, 1e-310, 5e-324])
+@pytest.mark.parametrize("weight", [LARGEST, 5e-324])
 def test_the_unit_of_the_weights_has_no_effect_under_any_loss(mode, weight):
     weights = np.full(len(X), weight)
     models = [(MODES[mode](RFLAFRegressor, loss=loss), COUNTS) for loss in REGRESSIONS]

@@ -38,7 +38,8 @@ _log = logging.getLogger("rflaf")
 _MOST_ROUNDS = 3  # of leaving out columns
 _FIRST_FOLDS, _FIRST_ROWS = 0.4, 100  # at most a share of the folds, with rows enough, that every recipe is tried on
 _FIRST_EFFORT, _MANY_ROWS = 0.3, 3000  # of more rows than this, of all epochs
-_N_KEPT, _TRIED_AGAIN = 4, 7  # recipes go on to all folds, and are tried without weak columns
+_N_KEPT, _N_KEPT_OF_FEW = 4, 5  # recipes go on to all folds
+_TRIED_AGAIN = 7  # recipes, without weak columns
 _LEAST_WIDTH = 2 * LANE  # of the model of a fold
 _MOST_BLENDED = 3
 _AS_GOOD = 2.0  # standard errors of the difference to the best
@@ -156,11 +157,11 @@ def race(hunt: Hunt, shape: Shape, recipes: Sequence[Recipe], executor: Executor
     else:
         n_first = int(np.clip(-(-_FIRST_ROWS // hunt.splits[0][1].size), 1, round(_FIRST_FOLDS * len(hunt.splits))))
         tried = sorted(hunt.first(n_first).compare(affordable, executor), key=by_error)
-        others = hunt.rest(n_first).compare([(shape, trial.recipe) for trial in tried[:_N_KEPT]], executor)
+        others = hunt.rest(n_first).compare([(shape, trial.recipe) for trial in tried[:_N_KEPT_OF_FEW]], executor)
         joined = [_joined(hunt, shape.loss, *pair) for pair in zip(tried, others, strict=False)]
     for trial in joined:
         _log.info("search: out-of-fold error %.5g, %s", trial.error, trial.recipe)
-    return [*sorted(joined, key=by_error), *tried[_N_KEPT:]]
+    return [*sorted(joined, key=by_error), *tried[len(joined) :]]
 
 
 def _joined(hunt: Hunt, loss: Loss, first: Trial, rest: Trial) -> Trial:
