@@ -15,6 +15,7 @@ import rflaf.model.random_feature_model
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots, place_knots
 from rflaf.functions.densities import Directions
+from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 
 BASES = (BSplineBasis(12), BSplineBasis(9, degree=1), RBFBasis(12))
@@ -371,9 +372,27 @@ def test_only_a_learned_shared_activation_has_a_standard_error():
 
 def test_a_model_describes_itself_in_plain_values():
     assert some_model().describe() == {
-        "n_features": 4, "n_components": 10, "n_outputs": 2, "activations": 1,
+        "n_features": 4, "n_components": 10, "n_outputs": 2, "form": "interacting", "activations": 1,
         "basis": "BSplineBasis", "n_basis": 12, "interval": (-3.0, 3.0),
         "curved_columns": 0,
     }  # fmt: skip
     assert some_model(RBFBasis(5), shared=False).describe()["activations"] == 10
     assert some_model(RBFBasis(5)).describe()["basis"] == "RBFBasis"
+
+
+def test_a_model_says_which_form_it_has():
+    model = some_model()
+    W = np.eye(4)[:, np.arange(10) % 4]
+    additive = replace(model, directions=replace(model.directions, W=W))
+    assert additive.describe()["form"] == "additive"
+    assert replace(model, v=0 * model.v).describe()["form"] == "constant"
+    assert some_model(FixedActivation("identity")).describe()["form"] == "linear"
+    knots = Knots(np.array([0]), np.array([0, 2]), np.array([-1.0, 1.0]))
+    for rise, form in ((0.0, "additive"), (1.0, "interacting")):
+        curves = ColumnCurves(knots, np.outer([0.0, rise], np.ones(10)))
+        assert replace(additive, curves=curves).describe()["form"] == form
+    unused = np.where(np.arange(10)[:, None] == 0, 0.0, model.v)
+    W = np.where(np.arange(10) == 0, 1.0, W)
+    one_joint = replace(additive, directions=replace(model.directions, W=W))
+    assert one_joint.describe()["form"] == "interacting"
+    assert replace(one_joint, v=unused).describe()["form"] == "additive"

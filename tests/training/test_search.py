@@ -632,6 +632,18 @@ def test_targets_that_nothing_explains_get_their_mean(n_rows):
     model = one_thread_regressor().fit(X, y)
     new = rng.standard_normal((500, 4))
     assert np.mean((model.predict(new) - y.mean()) ** 2) < 0.2
+    if model.model_.describe()["form"] == "constant":
+        assert np.ptp(model.predict(new)) == 0
+
+
+def test_the_mean_is_an_answer_and_says_so():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 4)), rng.standard_normal(40)
+    for width in (2, 20):
+        model = one_thread_regressor(width).fit(X, y)
+        assert model.model_.describe()["form"] == "constant"
+        np.testing.assert_allclose(model.predict(X), y.mean(), atol=1e-6)
+        assert 0.7 < model.predict(X, return_std=True)[1].mean() / y.std() < 1.4
 
 
 @pytest.mark.parametrize("n_columns", [3, 30])
@@ -642,6 +654,7 @@ def test_a_line_with_noise_is_fitted_by_a_linear_model_of_no_more_components_tha
     y = X @ slopes + 0.5 * rng.standard_normal(150)
     model = one_thread_regressor().fit(X, y)
     assert model.n_components_ <= 20
+    assert model.model_.describe()["form"] == "linear"
     assert np.mean((model.predict(new) - new @ slopes) ** 2) < 0.15 * (slopes @ slopes)
     deviation = model.predict(new, return_std=True)[1]
     assert np.all((deviation > 0.4) & (deviation < 1.5))

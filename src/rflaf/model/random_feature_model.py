@@ -262,17 +262,35 @@ class RandomFeatureModel:
         )
 
     def describe(self) -> dict[str, Any]:
-        """Describe the model in plain values."""
+        """Describe the model in plain values; its form is constant, linear, additive or interacting.
+
+        Additive models are sums of functions of single columns.
+        """
         return {
             "n_features": self.n_features,
             "n_components": self.n_components,
             "n_outputs": self.n_outputs,
+            "form": self._form(),
             "activations": int(self.activation.coefficients.shape[0]),
             "basis": type(self.activation.basis).__name__,
             "n_basis": self.activation.basis.n_basis,
             "interval": tuple(self.activation.basis.interval),
             "curved_columns": 0 if self.curves is None else self.curves.knots.n_curves,
         }
+
+    def _form(self) -> str:
+        """Return the simplest form that the model has."""
+        basis, moves = self.activation.basis, np.asarray(self.directions.W != 0)
+        if self.curves is not None:
+            knots, values = self.curves.knots, self.curves.values
+            for curve, column in enumerate(knots.columns):
+                moves[column] |= np.ptp(values[knots.start[curve] : knots.start[curve + 1]], axis=0) > 0
+        used = (self.v != 0).any(axis=1) & moves.any(axis=0)
+        if not used.any():
+            return "constant"
+        if getattr(basis, "function", None) == "identity" and self.curves is None:
+            return "linear"
+        return "additive" if moves[:, used].sum(axis=0).max() == 1 else "interacting"
 
     def _slopes(self, u: Array) -> Array:
         slopes = self.activation.basis.slopes(u)

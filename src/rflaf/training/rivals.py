@@ -32,6 +32,7 @@ from .specification import FEW_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
 _LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
+_MEAN = "the mean"
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
@@ -59,7 +60,7 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = fit.spec.for_few_rows(n_features)[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
-        models = [("the mean", replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
+        models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
     few = fit.spec.for_few_rows(n_features)
@@ -91,12 +92,12 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
     if chosen.result is not None:
-        return _narrowed(fit, chosen.result)
+        return _answer(fit, chosen, chosen.result)
     hunt, used = found.hunt, rows_in_use(fit.source)[0]
     judged = hunt.held_out[: chosen.losses.size]
     held_out = report_held_out(fit, chosen.outputs, used[judged], hunt.table.y[judged], hunt.table.weight[judged])
     result = run_algorithm1(replace(fit, spec=replace(chosen.spec, splits=None)))
-    return replace(_narrowed(fit, result), held_out=held_out)
+    return replace(_answer(fit, chosen, result), held_out=held_out)
 
 
 def best_of_simple(fit: Fit) -> FitResult:
@@ -111,9 +112,9 @@ def best_of_simple(fit: Fit) -> FitResult:
     rivals = [_left_out(fit, name, spec, folds) for name, spec in models]
     best = min(rivals, key=lambda rival: rival.error)
     chosen = _simplest(rivals, best.losses)
-    result = (best if chosen is None else chosen).result
-    assert result is not None  # of a closed form
-    return _narrowed(fit, result)
+    answer = best if chosen is None else chosen
+    assert answer.result is not None  # of a closed form
+    return _answer(fit, answer, answer.result)
 
 
 def _simplest(rivals: Sequence[Rival], losses: Array) -> Rival | None:
@@ -177,12 +178,15 @@ def _outputs(fit: Fit, spec: FitSpec, hunt: Hunt) -> Array:
     return np.concatenate(outputs)
 
 
-def _narrowed(fit: Fit, result: FitResult) -> FitResult:
-    """Return the result with a linear model of more columns than components asked for as one component per output."""
+def _answer(fit: Fit, chosen: Rival, result: FitResult) -> FitResult:
+    """Return the result; a linear model of more columns than components asked for is one component per output."""
     model, spec = result.model, fit.spec
-    if spec.n_components is None or model.n_components <= spec.n_components or model.activation.basis != _LINE:
-        return result
-    return replace(result, model=_as_one_component(model))
+    wide = spec.n_components is not None and model.n_components > spec.n_components
+    if wide and model.activation.basis == _LINE:
+        model = _as_one_component(model)
+    if chosen.name == _MEAN:  # the ridge left rounding
+        model = replace(model, v=np.zeros_like(model.v))
+    return replace(result, model=model)
 
 
 def _as_one_component(model: RandomFeatureModel) -> RandomFeatureModel:
