@@ -139,8 +139,10 @@ def compile_c(folder, header, dtype):
         void all_rows(long n, const {real} *x, {real} *out);
         void all_rows(long n, const {real} *x, {real} *out)
         {{
-            for (long i = 0; i < n; i++)
-                model_predict(x + i * MODEL_N_FEATURES, out + i * MODEL_N_OUT);
+            if (n > 1)
+                model_predict_rows(n, x, out);
+            else
+                model_predict(x, out);
         }}
     """
     (folder / "model.c").write_text(source)

@@ -18,6 +18,7 @@ from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .formula import Formula, Head, Link
 
+_LANES = 8  # sums side by side, which fill a vector
 _LONGEST_NAME = 40  # C99 guarantees 63 significant characters, and names get suffixes
 
 
@@ -38,6 +39,12 @@ def write_header(formula: Formula, name: str, feature_names: Sequence[str] | Non
         f"static inline void {name}_predict(const {real} *x, {real} *out)",
         "{",
         *("    " + line if line else "" for line in _body(formula, real)),
+        "}",
+        "",
+        f"static inline void {name}_predict_rows(long n_rows, const {real} *x, {real} *out)",
+        "{",
+        "    for (long i = 0; i < n_rows; i++)",
+        f"        {name}_predict(x + i * {upper}_N_FEATURES, out + i * {upper}_N_OUT);",
         "}",
         "",
         f"#endif /* {upper}_H */",
@@ -74,6 +81,8 @@ def _comment(formula: Formula, name: str, real: str, feature_names: Sequence[str
         *(f" *          {i}: {_printable(column)}" for i, column in enumerate(names)),
         f" *     out  {_n_out(formula)} numbers",
         *(f" *          {line}" for line in _meaning(formula)),
+        f" * void {name}_predict_rows(long n_rows, const {real} *x, {real} *out)",
+        " *     the same for rows that follow each other",
         " *",
         f" * No heap, no state. {exp}",
         " */",
@@ -123,7 +132,7 @@ def _arrays(formula: Formula, real: str) -> list[str]:
     lines += _array(real, "table", formula.table.reshape(-1, 4))
     if formula.head is None:
         return lines + _array(real, "importance", formula.importance)
-    return lines + _array(real, "weights", formula.head.weights) + _array(real, "intercept", formula.head.intercept)
+    return lines + _array(real, "weights", formula.head.weights.T) + _array(real, "intercept", formula.head.intercept)
 
 
 def _inputs(formula: Formula, real: str) -> list[str]:
@@ -144,13 +153,10 @@ def _inputs(formula: Formula, real: str) -> list[str]:
             f"for (int c = 0; c < {formula.columns.size}; c++) {{",
             f"    const {real} value = x[column[c]];",
             "    const int first = start[c], last = start[c + 1] - 2;",
-            "    int k = first, top = last;",
-            "    while (k < top) { /* the last node at or below the value */",
-            "        const int middle = k + (top - k + 1) / 2;",
-            "        if (value - nodes[middle] >= rest[middle])",
-            "            k = middle;",
-            "        else",
-            "            top = middle - 1;",
+            "    int k = first;",
+            "    for (int n = last - first + 1, half; n > 1; n -= half) { /* the last node at or below the value */",
+            "        half = n / 2;",
+            "        k += half * (value - nodes[k + half] >= rest[k + half]);",
             "    }",
             f"    const {real} low = k == first ? -{far} : {zero}, high = k == last ? {far} : {one};",
             f"    {real} share = (value - nodes[k] - rest[k]) * gaps[k];",
@@ -165,35 +171,49 @@ def _inputs(formula: Formula, real: str) -> list[str]:
 
 
 def _features(formula: Formula, real: str) -> list[str]:
-    """Return the code of the cubics and their sums."""
+    """Return the code of the cubics and their sums, in short loops that compilers turn into vectors."""
     n_tables, n_cells, _ = formula.table.shape
-    own = f"m * {n_cells} + " if n_tables > 1 else ""
+    S, own = formula.n_components, f"m * {n_cells} + " if n_tables > 1 else ""
     low, high = _number(-formula.middle - 0.5, real), _number(n_cells - formula.middle - 0.5, real)
-    head = formula.head
+    each = f"for (m = 0; m < {S}; m++)"
     lines = [
-        f"for (m = 0; m < {formula.n_components}; m++) {{",
-        f"    const {real} v = u[m] > {low} ? (u[m] < {high} ? u[m] : {high}) : {low};",
-        f"    const int near = (int)(v + {_number(formula.middle + 0.5, real)});",
-        f"    const int k = near < {n_cells} ? near : {n_cells - 1};",
-        f"    const {real} t = v - ({real})(k - {formula.middle});",
-        f"    const {real} *c = table[{own}k];",
-        f"    const {real} z = c[0] + t * (c[1] + t * (c[2] + t * c[3]));",
-    ]
-    if head is None:
-        return [*lines, "    out[m] = z * importance[m];", "}"]
-    each = f"for (o = 0; o < {head.intercept.size}; o++)"
-    return [
-        f"double sum[{head.intercept.size}]; /* parts of it may be far larger than all of it */",
-        f"{real} f[{head.intercept.size}];",
-        "int o;",
-        each,
-        "    sum[o] = (double)intercept[o];",
-        *lines,
-        f"    {each}",
-        "        sum[o] += (double)z * (double)weights[m][o];",
+        f"int cell[{S}];",
+        f"{each} {{",
+        f"    const {real} a = u[m], b = a < {high} ? a : {high};",
+        f"    u[m] = b > {low} ? b : {low};",
         "}",
-        each,
-        f"    f[o] = ({real})sum[o];",
+        f"{each} {{",
+        f"    const int near = (int)(u[m] + {_number(formula.middle + 0.5, real)});",
+        f"    const int k = near < {n_cells} ? near : {n_cells - 1};",
+        f"    u[m] -= ({real})(k - {formula.middle});",
+        f"    cell[m] = {own}k;",
+        "}",
+        f"{each} {{",
+        f"    const {real} *c = table[cell[m]];",
+        "    u[m] = c[0] + u[m] * (c[1] + u[m] * (c[2] + u[m] * c[3]));",
+        "}",
+    ]
+    if formula.head is None:
+        return [*lines, each, "    out[m] = u[m] * importance[m];"]
+    n_outputs, whole = formula.head.intercept.size, S - S % _LANES
+    rest = [
+        f"    for (m = {whole}; m < {S}; m++)",
+        "        sum += (double)u[m] * (double)weights[o][m];",
+    ]
+    return [
+        *lines,
+        f"{real} f[{n_outputs}];",
+        "int o;",
+        f"for (o = 0; o < {n_outputs}; o++) {{",
+        f"    double sum = (double)intercept[o], part[{_LANES}] = {{0}}; /* parts may be far larger than the sum */",
+        f"    for (m = 0; m < {whole}; m += {_LANES})",
+        f"        for (int l = 0; l < {_LANES}; l++)",
+        "            part[l] += (double)u[m + l] * (double)weights[o][m + l];",
+        *(rest if S % _LANES else []),
+        f"    for (int l = 0; l < {_LANES}; l++)",
+        "        sum += part[l];",
+        f"    f[o] = ({real})sum;",
+        "}",
     ]
 
 
