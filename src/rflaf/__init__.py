@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from .export.model_file import load, load_predictor, save
     from .export.predictor import Predictor
     from .export.programs import to_c, to_onnx, to_source
+    from .export.smaller import simplify
     from .functions.bases import BSplineBasis, RBFBasis
     from .functions.smooth_bases import FixedActivation, PolynomialBasis
     from .model.random_feature_model import Activation, RandomFeatureModel
@@ -70,6 +71,7 @@ _PLACES = {
     "load_predictor": "export.model_file",
     "plan": "estimators.width_plan",
     "save": "export.model_file",
+    "simplify": "export.smaller",
     "to_c": "export.programs",
     "to_onnx": "export.programs",
     "to_source": "export.programs",
@@ -100,6 +102,7 @@ __all__ = [
     "plots",
     "report",
     "save",
+    "simplify",
     "theory",
     "to_c",
     "to_onnx",

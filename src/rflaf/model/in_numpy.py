@@ -45,11 +45,11 @@ def decision(feature_map: FeatureMap | CurvedMap, weights: Array, intercept: Arr
     step = max(1, _BLOCK // max(1, len(weights)))
     for start in range(0, X.shape[0], step):
         rows = X[start : start + step].astype(np.float64, copy=False)
-        out[start : start + step] = _cubics(_cells(feature_map, rows), feature_map.table) @ weights + intercept
+        out[start : start + step] = _cubics(cells_of(feature_map, rows), feature_map.table) @ weights + intercept
     return out
 
 
-def _cells(feature_map: Any, rows: Array) -> Array:
+def cells_of(feature_map: Any, rows: Array) -> Array:
     """Return the cell coordinates of rows, (n_rows, n_components); the arrays are those of the compiled loops."""
     if isinstance(feature_map, FeatureMap):
         return np.asarray(rows @ feature_map.W + feature_map.offset)
@@ -81,3 +81,12 @@ def _cubics(u: Array, table: Array) -> Array:
         k += n_cells * np.arange(u.shape[1])
     c = table.reshape(-1, 4)[k]
     return np.asarray(((c[..., 3] * t + c[..., 2]) * t + c[..., 1]) * t + c[..., 0])
+
+
+def slopes_of_cells(u: Array, table: Array) -> Array:
+    """Return table_m'(u_m), (n_rows, n_components): zero outside the cells."""
+    n_tables, n_cells, _ = table.shape
+    k = np.clip(np.rint(u), 0, n_cells - 1).astype(np.intp)
+    t, inside = u - k, np.abs(u - (n_cells - 1) / 2) <= n_cells / 2
+    c = table.reshape(-1, 4)[k + n_cells * np.arange(u.shape[1]) if n_tables > 1 else k]
+    return np.asarray(((3 * c[..., 3] * t + 2 * c[..., 2]) * t + c[..., 1]) * inside)
