@@ -69,15 +69,19 @@ class RidgeSystem:
         return mean if mean > 0 else 1.0
 
     def ridges(self) -> Array:
-        """Return ridges from 0.02 / n, below which rounding decides, to 10 times the mean square of a feature.
-
-        Few features in double precision, which may be nearly collinear and exact, have four far smaller ones too.
-        """
+        """Return ridges from 0.02 / n, below which rounding decides, to 10 times the mean square of a feature."""
         least = min(_LEAST_RIDGE / self.count, _LARGEST_RIDGE)
         n_ridges = 1 + int(np.ceil(_RIDGES_PER_DECADE * np.log10(_LARGEST_RIDGE / least)))
-        ridges = np.geomspace(least, _LARGEST_RIDGE, n_ridges)
+        return self.scale * np.geomspace(least, _LARGEST_RIDGE, n_ridges)
+
+    def ridges_of_lines(self) -> Array:
+        """Return ridges() for features linear in the columns, which may be nearly collinear and exact.
+
+        Few of them in double precision have four far smaller ridges too.
+        """
+        ridges = self.ridges()
         few = len(self.G) <= min(_FEW_FEATURES, self.count / 3) and self.precision < _DOUBLE
-        return self.scale * (np.concatenate([least * np.array(_SMALLER), ridges]) if few else ridges)
+        return np.concatenate([ridges[0] * np.array(_SMALLER), ridges]) if few else ridges
 
     def factor(self, ridge: float) -> RidgeFactor:
         """Factor G + ridge I once, for any number of right-hand sides."""

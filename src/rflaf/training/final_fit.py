@@ -302,7 +302,8 @@ def best_ridge(
 
 def _by_leave_one_out(fit: Fit, features: RowFeatures, importance: Array, system: RidgeSystem) -> _Choice:
     """Return the ridge of lowest leave-one-out error over a sample of rows: one eigenvalue problem for all ridges."""
-    spectrum, ridges, dtype = system.spectrum, system.ridges(), fit.source.dtype
+    spectrum, dtype = system.spectrum, fit.source.dtype
+    ridges = system.ridges_of_lines() if fit.spec.basis.n_basis == 1 else system.ridges()
     if fit.spec.splits is not None:
         error = errors_by_folds(fit, features, importance, system, ridges)
         best = ridges[[np.argmin(error)]]
