@@ -194,18 +194,59 @@ def test_inspect_and_export_take_a_bare_estimator_but_predict_does_not(folder, t
 @pytest.mark.parametrize(("language", "name"), [("onnx", "m.onnx"), ("c", "m.h")])
 def test_a_model_is_exported(folder, tmp_path, capsys, language, name):
     printed = output(capsys, "export", folder / "houses.rflaf", "--to", language, "--out", tmp_path / name)
-    assert printed == f"{language}: {tmp_path / name}, {(tmp_path / name).stat().st_size} bytes\n"
+    assert printed == f"{language}: {tmp_path / name}, {(tmp_path / name).stat().st_size:,} bytes\n"
     if language == "c":
         assert "void rflaf_predict(const float *x, float *out)" in (tmp_path / name).read_text()
 
 
+def reported(capsys, folder, out, *options):
+    """The first line that the command prints, and the page."""
+    printed = output(capsys, "report", folder / "houses.rflaf", "-o", out, *options)
+    assert printed.endswith(f"report: {out}\n")
+    return printed.splitlines()[0], out.read_text()
+
+
 @pytest.mark.slow
-def test_a_report_is_written(folder, tmp_path, capsys):
-    printed = output(
-        capsys, "report", folder / "houses.rflaf", "--data", folder / "sold.csv", "--out", tmp_path / "r.html"
+def test_a_report_finds_the_rows_of_the_fit_beside_the_model(folder, tmp_path, capsys):
+    said, page = reported(capsys, folder, tmp_path / "r.html", "--data", folder / "sold.csv")
+    assert said == "scored on 40 rows, other models fitted on 120"
+    assert "A model of price" in page
+    assert "fitted on the same 120 rows and scored on 40 others" in page
+
+
+@pytest.mark.slow
+def test_a_report_on_the_table_of_the_fit_scores_only_the_rows_held_out(folder, tmp_path, capsys):
+    said, page = reported(capsys, folder, tmp_path / "r.html", "--data", folder / "houses.csv")
+    assert said == "scored on 30 rows, other models fitted on 120"
+    rmse = json.loads(json.dumps(describe_file(folder / "houses.rflaf")["provenance"]["metrics"]))["rmse"]
+    assert f"Root mean square error {console.figure_of(rmse)} " in page  # as fit measured it
+
+
+@pytest.mark.slow
+def test_a_report_on_other_training_rows_states_no_lead(folder, tmp_path, capsys):
+    said, page = reported(
+        capsys, folder, tmp_path / "r.html", "--data", folder / "houses.csv", "--train", folder / "sold.csv"
     )
-    assert printed == f"report: {tmp_path / 'r.html'}\n"
-    assert "regression of price" in (tmp_path / "r.html").read_text()
+    assert said.endswith("sold.csv is not the table of the fit: its fingerprint differs, so no lead is stated")
+    assert "than the best baseline" not in page
+
+
+@pytest.mark.slow
+def test_a_report_without_the_rows_of_the_fit_compares_nothing(folder, tmp_path, capsys):
+    for name in ("houses.rflaf", "sold.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    said, page = reported(capsys, tmp_path, tmp_path / "r.html", "--data", tmp_path / "sold.csv")
+    assert "no other model is compared" in said
+    assert "LightGBM" not in page
+
+
+def test_the_version_is_printed_by_option_and_by_command(capsys):
+    assert output(capsys, "--version") == output(capsys, "version") == f"{rflaf.__version__}\n"
+
+
+def test_help_names_values_in_plain_words(capsys):
+    for command in ("fit", "bench", "report"):
+        assert "list[" not in output(capsys, command, "--help")
 
 
 def spoilt(folder, tmp_path, **columns):

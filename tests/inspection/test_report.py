@@ -22,14 +22,17 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 import rflaf
 from rflaf import GreedySelection, InvalidParameterError, RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.metrics import classification_scores, regression_scores
-from rflaf.estimators.svg import Markup, element, join
+from rflaf.estimators.svg import Axis, Markup, element, join
 from rflaf.functions.densities import AxesFirst, Gaussian
 from rflaf.inspection.report import render_report, write_report
 from rflaf.inspection.report.checks import as_codes, check_data
+from rflaf.inspection.report.component_section import component_names
 from rflaf.inspection.report.findings import gather
-from rflaf.inspection.report.overview import verdict
-from rflaf.inspection.report.quality import compare
+from rflaf.inspection.report.labels import Label, placed
+from rflaf.inspection.report.quality import Training, compare
+from rflaf.inspection.report.scores import verdict
 from rflaf.inspection.report.subject import subject_of
+from rflaf.inspection.report.uncertainty import interval, paired_ratio, resample
 
 EVIL = '<script>alert("x")</script>'
 NAMES = ["left", EVIL, "idle & 'odd'"]
@@ -68,7 +71,7 @@ def pages(table, plan, regressor, classifier, tmp_path_factory):
     model, labels = classifier
     words = {"title": f"About {EVIL}", "facts": {"by": EVIL}}
     return {
-        "bent": write_report(regressor, X, y, folder / "bent.html", plan=plan, **words),
+        "bent": write_report(regressor, X, y, folder / "bent.html", plan=plan, train=(X[:200] + 1, y[:200]), **words),
         "classes": write_report(model, X, labels, folder / "classes.html", plan=plan),
         "pipeline": write_report(straight, X.to_numpy(), y, folder / "pipeline.html", plan=plan, feature_names=NAMES),
     }  # fmt: skip
@@ -157,24 +160,86 @@ def test_a_class_that_does_not_occur_leaves_the_roc_curve_out():
     assert [score.name for score in classification_scores(np.array([0, 1]), probability)] == ["log-loss", "accuracy"]
 
 
-def test_usual_models_are_judged_on_rows_they_were_not_fitted_on(table):
+def test_without_the_rows_of_the_fit_no_other_model_is_shown_and_no_lead_stated(findings):
+    assert [rival.name for rival in findings.comparison.rivals] == ["the mean"]
+    assert not findings.comparison.fair
+    assert "the rows this model was fitted on are not known" in findings.comparison.how
+    assert "baseline" not in verdict(findings)
+    assert "95% interval" in verdict(findings)
+
+
+def test_other_models_are_fitted_on_the_rows_given_and_scored_on_the_others(table):
     X, y = table[0].to_numpy(), table[1][:, None]
-    constant = compare(X, y, None, None, 5, regression_scores)
-    by_name = {rival.name: rival for rival in constant.rivals}
-    assert by_name["the mean"].scores[2].value <= 0  # out of fold, the mean explains nothing
-    assert "five-fold cross-validation on 260 rows" in constant.how
-    assert all(rival.microseconds > 0 for rival in constant.rivals)
-    given = compare(X, y, (X[:100], y[:100] + 5), None, 5, regression_scores)
+    given = compare(X[100:], y[100:], Training(X[:100], y[:100] + 5), None, 5, regression_scores)
+    assert given.fair
     assert given.rivals[0].scores[0].value > 4  # fitted on the other rows, whose mean is another
-    assert "fitted on 100 training rows and scored on 260" in given.how
+    assert "fitted on the same 100 rows and scored on 160 others" in given.how
+    assert all(rival.microseconds > 0 for rival in given.rivals)
+
+
+@pytest.mark.parametrize(("doubt", "kept"), [("the fingerprint differs", slice(100, None)), (None, slice(100))])
+def test_no_lead_is_stated_on_other_rows_or_on_those_of_the_fit(table, doubt, kept):
+    X, y = table[0].to_numpy(), table[1][:, None]
+    found = compare(X[kept], y[kept], Training(X[:100], y[:100], doubt), None, 5, regression_scores)
+    assert not found.fair
+    assert found.how.endswith(f"{doubt or 'The scored rows are among the rows of the fit'}: no lead is stated.")
 
 
 def test_a_linear_target_is_won_by_the_linear_model_and_the_verdict_says_so(table, plan):
     X = table[0].to_numpy()
     y = X @ [1.0, 2.0, 3.0]
     model = RFLAFRegressor(3, random_state=0, **PAPER).fit(X, np.sin(9 * X[:, 0]))
-    said = verdict(gather(subject_of(model), X, y, None, plan, {}))
-    assert re.search(r"higher than the best baseline, linear regression", said)
+    said = verdict(gather(subject_of(model), X[:130], y[:130], (X[130:], y[130:]), plan, {}))
+    assert re.search(
+        r"higher than the best baseline, linear regression \(\S+\); 95% interval \S+% to \S+% higher", said
+    )
+
+
+def test_the_interval_of_a_mean_has_the_width_that_theory_gives():
+    y = np.random.default_rng(1).standard_normal((4000, 1))
+    low, high = interval(resample(regression_scores, y, 0 * y, n_draws=1000)[:, 1])
+    spread = np.abs(y).std() / np.sqrt(len(y))
+    assert (high - low) / spread == pytest.approx(2 * 1.96, rel=0.1)
+    assert low < np.abs(y).mean() < high
+
+
+def test_the_interval_of_a_ratio_is_paired():
+    y = np.random.default_rng(1).standard_normal((300, 1))
+    ours, theirs = (resample(regression_scores, y, share * y)[:, 0] for share in (0.5, 0.0))
+    assert paired_ratio(ours, theirs) == pytest.approx((0.5, 0.5))
+    assert paired_ratio(ours, 0 * theirs) is None
+
+
+def test_the_area_of_many_classes_has_no_interval_and_that_of_two_has_one():
+    rng = np.random.default_rng(0)
+    for n_classes, known in ((2, True), (3, False)):
+        draws = resample(classification_scores, np.arange(60) % n_classes, rng.dirichlet(np.ones(n_classes), 60))
+        assert (interval(draws[:, 2]) is not None) == known
+        assert interval(draws[:, 0]) is not None
+
+
+def test_words_beside_dots_cover_neither_one_another_nor_the_dots():
+    labels = [Label(100 + 3 * i, 100 + 2 * i, "LightGBM, 100 trees") for i in range(4)]
+    starts = placed(labels, Axis(0, 1, 40, 400), 0)
+    boxes = []
+    for label, at in zip(labels, starts, strict=True):
+        length = 7 * len(label.words)
+        left = float(at["x"]) - {"start": 0, "middle": length / 2, "end": length}[at["text_anchor"]]
+        boxes.append((left, float(at["y"]) - 11, left + length, float(at["y"]) + 2))
+        assert left > 38
+        assert left + length < 402
+    boxes += [(dot.x - 4, dot.y - 4, dot.x + 4, dot.y + 4) for dot in labels]
+    for i, one in enumerate(boxes[:4]):
+        for other in boxes[:i]:
+            assert min(one[2], other[2]) <= max(one[0], other[0]) or min(one[3], other[3]) <= max(one[1], other[1])
+
+
+def test_components_of_a_single_column_are_called_by_it(table):
+    X, y = table[0].to_numpy(), table[1]
+    axes = RFLAFRegressor(5, density=AxesFirst(Gaussian()), random_state=0, **CONVEX).fit(X, y)
+    names = component_names(subject_of(axes, ["a", "b", "c"]), X)
+    assert sorted(names[:3]) == ["a", "b", "c"]
+    assert all(name.startswith(("mostly", "component")) for name in names[3:])
 
 
 @pytest.mark.slow
@@ -222,7 +287,7 @@ def test_sparse_rows_two_classes_training_rows_and_a_plan_of_its_own(table):
     X, y = sp.csr_array(table[0].to_numpy()[:120]), table[1][:120] > 0
     model = RFLAFClassifier(4, random_state=0, **PAPER).fit(X, y)
     page = render_report(model, X[60:], y[60:], train=(X[:60], y[:60]))
-    assert "fitted on 60 training rows and scored on 60" in page
+    assert "fitted on the same 60 rows and scored on 60 others" in page
     assert "area under the ROC curve" in page
     assert "effective dimension" in page
 
@@ -234,10 +299,10 @@ def test_a_pipeline_of_steps_without_names_has_columns_by_number(table, plan):
     assert '<span class="name" title="column 0">' in render_report(steps, X, y, plan=plan)
 
 
-def test_a_class_of_one_row_leaves_folds_without_it_and_trees_are_left_out_where_not_installed(monkeypatch):
+def test_a_single_class_is_fitted_and_trees_are_left_out_where_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     X, code = np.arange(20.0)[:, None], np.eye(20, dtype=int)[7]
-    rivals = compare(X, code, None, 2, 3, classification_scores).rivals
+    rivals = compare(X, code, Training(X[:7], code[:7]), 2, 3, classification_scores).rivals
     assert [rival.name for rival in rivals] == [
         "class frequencies", "logistic regression", "random Fourier features, 3",
     ]  # fmt: skip
@@ -489,6 +554,7 @@ def contrast(ink: str, paper: str) -> float:
 
 def test_the_pointer_reads_values_off_a_chart(visit):
     page = visit("bent")
+    page.emulate_media(reduced_motion="reduce")  # scrolling that goes on would hide the values again
     chart = page.locator("#columns svg.chart").nth(1)
     chart.scroll_into_view_if_needed()
     box = chart.bounding_box()
@@ -513,7 +579,7 @@ def test_everything_is_reached_and_read_by_keyboard(visit):
     for _ in range(60):
         page.keyboard.press("Tab")
     assert {"quality", "errors", "columns", "activations", "width", "model"} <= set(page.evaluate("[...reached]"))
-    page.locator("#errors svg.chart").nth(1).focus()
+    page.locator("#errors svg.chart").nth(0).focus()
     page.keyboard.press("ArrowRight")
     first = page.locator("#said").inner_text()
     page.keyboard.press("ArrowRight")

@@ -24,7 +24,7 @@ _MODULES = {
     "evaluate": "model_commands",
     "inspect": "model_commands",
     "export": "model_commands",
-    "report": "model_commands",
+    "report": "report_command",
     "serve": "serve_command",
     "plan": "table_commands",
     "bench": "table_commands",
@@ -67,7 +67,18 @@ def run(arguments: list[str]) -> int:
     return int(code or 0)
 
 
-def options(debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False) -> None:
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     """Options of every command."""
 
 

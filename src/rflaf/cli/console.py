@@ -26,7 +26,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
-from rflaf.estimators.metrics import metrics_of
+from rflaf.estimators.metrics import figure_of, metrics_of
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 results = Console()
 errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
+_METRICS = {  # as people call them
+    "r2": "r2 (share of variance explained)",
+    "rmse": "rmse (root mean square error)",
+    "mae": "mae (mean absolute error)",
+    "log_loss": "log-loss",
+    "auc": "auc (area under the ROC curve)",
+}
 
 Data = Annotated[
     Path, typer.Argument(help="A CSV, Parquet, Arrow, NPZ or NPY file; - is standard input.", show_default=False)
@@ -49,6 +56,11 @@ Header = Annotated[
     bool | None, typer.Option("--header/--no-header", help="Whether a CSV file names its columns.", show_default="seen")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def out_option(about: str, **options: Any) -> Any:
+    """Return the option ``--out``, ``-o`` for short."""
+    return typer.Option("--out", "-o", help=about, **options)
 
 
 def show(values: Mapping[str, Any], lines: Iterable[str | RichTable], as_json: bool) -> None:
@@ -179,7 +191,7 @@ def check_other(out: Path, *inputs: Path | None) -> None:
 
 def metrics_table(metrics: dict[str, float]) -> RichTable:
     """Return metrics as a table to print."""
-    return grid((name, f"{value:.4g}") for name, value in metrics.items())
+    return grid((_METRICS.get(name, name), figure_of(value, 4)) for name, value in metrics.items())
 
 
 def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:

@@ -6,7 +6,6 @@ A thin layer over `RFLAFRegressor.fit` and `RFLAFClassifier.fit`; the table is r
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -26,7 +25,7 @@ from rflaf.errors import InvalidParameterError, OutlierWarning
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.retired import refuse_retired, translate, warn_shapes
 from rflaf.export.model_file import save
-from rflaf.rows.files import RowChoice, ScannedTable, Table, find_files, scan_table
+from rflaf.rows.files import RowChoice, ScannedTable, Table, digest_of, scan_table
 from rflaf.rows.files.chunks import column_names
 from rflaf.rows.tables import MISSING, TargetEncoding, find_column, make_target
 from rflaf.rows.tables.encoding import GIVES_AWAY
@@ -41,6 +40,7 @@ from .console import (
     decisions_table,
     measure,
     metrics_table,
+    out_option,
     read_from,
     remark,
     show,
@@ -73,23 +73,31 @@ class FitCommand:
     data: Data
     target: Target
     task: Annotated[Task, typer.Option(help="Seen from the target unless given.")] = Task.AUTO
-    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.rflaf")
+    out: Annotated[Path, out_option("Where to write the model.")] = Path("model.rflaf")
     width: Annotated[str, typer.Option(help="Number of components, or auto.")] = "100"
     test: Annotated[Path | None, typer.Option(help="Measure on this file instead.", show_default=False)] = None
     test_share: Annotated[float, typer.Option(help="Share of rows to measure on; 0 fits all.")] = 0.2
     seed: Annotated[int, typer.Option(help="Of the split and of the fit.")] = 0
-    drop: Annotated[list[str] | None, typer.Option(help="A column not to learn from.", show_default=False)] = None
-    category: Annotated[list[str] | None, typer.Option(help="Its numbers are codes.", show_default=False)] = None
-    missing: Annotated[list[str] | None, typer.Option(help="A text for nothing.", show_default=False)] = None
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column not to learn from.", show_default=False)
+    ] = None
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Its numbers are codes.", show_default=False)
+    ] = None
+    missing: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="A text for nothing.", show_default=False)
+    ] = None
     read: Annotated[
-        list[str] | None, typer.Option(help="COLUMN=HOW: number, category, date, d/m/y ...", show_default=False)
+        list[str] | None,
+        typer.Option(metavar="COLUMN=HOW", help="HOW is number, category, date, d/m/y ...", show_default=False),
     ] = None
     drop_missing_target: Annotated[
         bool, typer.Option("--drop-missing-target", help="Leave out rows without a target.")
     ] = False
     encoding: Encoding = None
     setting: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: any argument of the estimator.", show_default=False)
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any argument of the estimator.", show_default=False),
     ] = None
     memory: Annotated[
         str | None, typer.Option(help="Most memory to use: bytes, or such as 500MB.", show_default="auto")
@@ -113,9 +121,10 @@ class FitCommand:
         metrics, n_test = self._measure(estimator, scanned.table)
         provenance = {
             "data": self.data.name,
-            "data_sha256": _digest(self.data),
+            "data_sha256": digest_of(self.data),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "rows": {"train": scanned.summary.n_rows, "test": n_test, **_unless_zero("without_target", n_unknown)},
+            **_held_out_facts(self._held_out),
             "seed": self.seed,
             "seconds": round(time.perf_counter() - started, 3),
             "metrics": metrics,
@@ -204,6 +213,11 @@ def _without_gaps(scanned: ScannedTable, target: str) -> ScannedTable:
     return replace(scanned, summary=replace(scanned.summary, columns={**scanned.summary.columns, target: known}))
 
 
+def _held_out_facts(held_out: RowChoice | None) -> dict[str, Any]:
+    """Return which rows were held out, so that a report can find them again."""
+    return {} if held_out is None else {"held_out": {"share": held_out.share, "seed": held_out.seed}}
+
+
 def _unless_zero(name: str, value: int) -> dict[str, int]:
     return {name: value} if value else {}
 
@@ -286,15 +300,6 @@ def _bytes_of(text: str) -> int:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    for name in find_files(path):
-        with open(name, "rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
-    return digest.hexdigest()
-
-
 def _fit_values(estimator: Any, provenance: dict[str, Any], out: Path) -> dict[str, Any]:
     encoding, target = estimator.table_encoding_, estimator.target_encoding_
     return {
@@ -316,7 +321,7 @@ def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterato
     encoding, target, rows = estimator.table_encoding_, estimator.target_encoding_, provenance["rows"]
     yield f"{target.task} of {target.name!r}: {target.reason}"
     if "without_target" in rows:
-        yield f"left out {rows['without_target']} rows without a target"
+        yield f"left out {rows['without_target']:,} rows without a target"
     yield from (f"left out {left.name!r}: {left.reason}" for left in encoding.dropped)
     yield decisions_table(encoding.decisions)
     given_away = [line.column for line in encoding.decisions if GIVES_AWAY in line.why]
@@ -326,8 +331,8 @@ def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterato
     n_columns, n_features, seconds = len(encoding.columns), len(encoding.feature_names), provenance["seconds"]
     yield f"{n_columns} columns as {n_features} numbers, {estimator.n_components_} components, {seconds:.1f} s"
     if rows["test"]:
-        yield f"measured on {rows['test']} rows it has not seen, fitted to {rows['train']}:"
+        yield f"measured on {rows['test']:,} rows it has not seen, fitted to {rows['train']:,}:"
         yield metrics_table(provenance["metrics"])
     else:
-        yield f"fitted to all {rows['train']} rows, not measured"
-    yield f"model: {out}, {out.stat().st_size} bytes"
+        yield f"fitted to all {rows['train']:,} rows, not measured"
+    yield f"model: {out}, {out.stat().st_size:,} bytes"

@@ -1,6 +1,6 @@
-"""The commands about fitted models: evaluate, inspect, export and report.
+"""The commands about fitted models: evaluate, inspect and export.
 
-Each is a thin layer over Python: `rflaf.load`, `rflaf.export.programs` and `rflaf.inspection.report`. Tables are read
+Each is a thin layer over Python: `rflaf.load` and `rflaf.export.programs`. Tables are read
 chunk by chunk. Files are written whole or not at all. Needs the extra ``cli``.
 """
 
@@ -17,11 +17,21 @@ import typer
 from rflaf.errors import InvalidParameterError
 from rflaf.export.model_file import describe_file, load
 from rflaf.export.programs import to_onnx, to_source
-from rflaf.inspection.report import write_report
-from rflaf.rows.files.chunks import read_rows
-from rflaf.rows.tables import require_arrow
 
-from .console import Data, Encoding, Header, Json, Model, check_other, measure, metrics_table, read_from, show, working
+from .console import (
+    Data,
+    Encoding,
+    Header,
+    Json,
+    Model,
+    check_other,
+    measure,
+    metrics_table,
+    out_option,
+    read_from,
+    show,
+    working,
+)
 from .table_commands import inspect_table, is_model
 
 
@@ -42,12 +52,12 @@ def evaluate(model: Model, data: Data, header: Header = None, encoding: Encoding
 
     Example:  rflaf evaluate houses.rflaf sold.csv
     """
-    estimator = _load_model(model, measured=True)
+    estimator = load_model(model, measured=True)
     target = estimator.target_encoding_
     with working("evaluating"):
         metrics, n_rows = measure(estimator, read_from(data, header, encoding))
     values = {"rows": n_rows, "task": target.task, "target": target.name, "metrics": metrics}
-    first = f"{target.task} of {target.name!r}, {n_rows} rows"
+    first = f"{target.task} of {target.name!r}, {n_rows:,} rows"
     show(values, (first, metrics_table(metrics)), as_json)
 
 
@@ -73,7 +83,7 @@ def inspect(
 def export(
     model: Model,
     to: Annotated[Language, typer.Option(help="The language.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where to write it.", show_default=False)],
+    out: Annotated[Path, out_option("Where to write it.", show_default=False)],
     name: Annotated[
         str, typer.Option(help="Prefix of every name in C; class, package, module or table elsewhere.")
     ] = "rflaf",
@@ -91,32 +101,10 @@ def export(
         to_onnx(fitted, out)
     else:
         to_source(fitted, out, language=to.value, name=name)
-    show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size} bytes"], as_json)
+    show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size:,} bytes"], as_json)
 
 
-def report(
-    model: Model,
-    data: Annotated[Path, typer.Option(help="A table with the target.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Where to write the page.")] = Path("report.html"),
-    header: Header = None,
-    as_json: Json = False,
-) -> None:
-    """Write a page about a model: how good it is beside others, how fast, and what it has learned.
-
-    Example:  rflaf report houses.rflaf --data sold.csv --out houses.html
-    """
-    check_other(out, data, model)
-    estimator = _load_model(model, measured=True)
-    target, provenance = estimator.target_encoding_, estimator.provenance_
-    with working("reporting"):
-        table = require_arrow().concat_tables(chunk for _, chunk in read_rows(read_from(data, header)))
-        y = target.read(table, estimator.table_encoding_.missing)
-        facts = {name: str(provenance[name]) for name in ("data", "date") if name in provenance}
-        write_report(estimator, table, y, out, title=f"{target.task} of {target.name}", facts=facts)
-    show({"out": str(out)}, [f"report: {out}"], as_json)
-
-
-def _load_model(path: Path, measured: bool = False) -> Any:
+def load_model(path: Path, measured: bool = False) -> Any:
     """Return the estimator of a file, which must know the columns of its table, and its target to be measured."""
     model = load(path)
     if model.table_encoding_ is None:
@@ -130,7 +118,8 @@ def _load_model(path: Path, measured: bool = False) -> Any:
 
 
 def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:
-    yield f"{about.get('class')} of rflaf {about.get('library')}, format {about.get('format')}, {about['bytes']} bytes"
+    library, number, size = about.get("library"), about.get("format"), about["bytes"]
+    yield f"{about.get('class')} of rflaf {library}, format {number}, {size:,} bytes"
     target = about.get("target")
     if isinstance(target, dict):
         yield f"{target.get('task')} of {target.get('name')!r}"

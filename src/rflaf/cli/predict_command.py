@@ -22,7 +22,7 @@ from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_table_output, replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
-from .console import Data, Encoding, Header, Json, Model, check_other, read_from, show, working
+from .console import Data, Encoding, Header, Json, Model, check_other, out_option, read_from, show, working
 
 
 def predict(
@@ -30,7 +30,7 @@ def predict(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option(help="Where to write: .csv, .parquet or .npz; - prints.", show_default="print"),
+        out_option("Where to write: .csv, .parquet or .npz; - prints.", show_default="print"),
     ] = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False,
     std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False,
@@ -58,7 +58,7 @@ def predict(
         n_rows = write_chunks(chunks, temporary, like=out)
         if not n_rows:
             raise InvalidParameterError("the table must have rows", str(data), "Name another file.")
-    show({"rows": n_rows, "out": str(out)}, [f"{n_rows} predictions: {out}"], as_json)
+    show({"rows": n_rows, "out": str(out)}, [f"{n_rows:,} predictions: {out}"], as_json)
 
 
 def _load(path: Path) -> Predictor:

@@ -12,13 +12,13 @@ from rich.table import Table as RichTable
 from rflaf.rows.files.outputs import check_output
 
 from . import demo as demonstration
-from .console import errors, results
+from .console import errors, out_option, results
 
 _COUNT = TextColumn("{task.completed}/{task.total}")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="File of the picture.")] = Path("rflaf-demo.png"),
+    out: Annotated[Path, out_option("File of the picture.")] = Path("rflaf-demo.png"),
     report: Annotated[Path, typer.Option(help="File of the report.")] = Path("rflaf-demo.html"),
 ) -> None:
     """Fit two problems at several widths, print and plot the test errors, and write a report on one model.
@@ -43,7 +43,7 @@ def demo(
 def reproduce(
     figures: Annotated[list[str] | None, typer.Argument(help="Figures or studies (default: the usual ones).")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Run for hours, or for minutes.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for records, tables and figures.")] = Path("rflaf-paper"),
+    out: Annotated[Path, out_option("Folder for records, tables and figures.")] = Path("rflaf-paper"),
     jobs: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 2,
 ) -> None:
     """Repeat the experiments of the paper beside the authors' numbers; an interrupted run resumes.

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.metrics import classification_scores, regression_scores
+from rflaf.estimators.metrics import classification_scores, figure_of, regression_scores
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
 from rflaf.inspection.report.quality import cost_in_batch, usual_models
@@ -28,7 +28,7 @@ from rflaf.rows.files.outputs import check_output
 from rflaf.rows.files.table import KINDS, kind_of
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
-from .console import Data, Header, Json, Target, decisions_table, grid, read_from, show, working
+from .console import Data, Header, Json, Target, decisions_table, grid, out_option, read_from, show, working
 
 
 def plan(
@@ -38,7 +38,7 @@ def plan(
         float | None, typer.Option(help="Sampling error, a share of the variance.", show_default="4 / sqrt(rows)")
     ] = None,
     delta: Annotated[float, typer.Option(help="Probability that the promise fails.")] = 0.1,
-    out: Annotated[Path | None, typer.Option(help="Where to write a picture.", show_default="none")] = None,
+    out: Annotated[Path | None, out_option("Where to write a picture.", show_default="none")] = None,
     seed: Annotated[int, typer.Option(help="Of the sample and the directions.")] = 0,
     header: Header = None,
     as_json: Json = False,
@@ -65,7 +65,9 @@ def plan(
 def bench(
     data: Data,
     target: Target,
-    width: Annotated[list[int] | None, typer.Option(help="Widths to try.", show_default="30 and 100")] = None,
+    width: Annotated[
+        list[int] | None, typer.Option(metavar="NUMBER", help="Widths to try.", show_default="30 and 100")
+    ] = None,
     test_share: Annotated[float, typer.Option(help="Share of rows to measure on.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Of the split and of the fits.")] = 0,
     header: Header = None,
@@ -84,7 +86,7 @@ def bench(
         results = list(_compare(X, y, task == "classification", widths, test_share, seed))
     values = {"task": task, "rows": len(X), "columns": X.shape[1], "models": [asdict(result) for result in results]}
     ranked = sorted(results, key=lambda result: result.error)
-    cells = ((r.name, f"{r.error:.4g}", f"{r.fit_seconds:.2f}", f"{r.microseconds:.2f}") for r in ranked)
+    cells = ((r.name, figure_of(r.error, 4), f"{r.fit_seconds:.2f}", f"{r.microseconds:.2f}") for r in ranked)
     table = grid(cells, "model", results[0].metric, "seconds to fit", "microseconds a row")
     show(values, [f"{task} of {target!r}, {len(X):,} rows", table], as_json)
 

@@ -51,8 +51,8 @@ def regression_scores(y: Array, predicted: Array) -> tuple[Score, Score, Score]:
     )
 
 
-def classification_scores(code: Array, probability: Array) -> tuple[Score, ...]:
-    """Return log-loss, accuracy and, if every class occurs, the area under the ROC curve.
+def classification_scores(code: Array, probability: Array, area: bool = True) -> tuple[Score, ...]:
+    """Return log-loss, accuracy and, if every class occurs and ``area`` is asked for, the area under the ROC curve.
 
     ``code`` (n,) are class indices, ``probability`` is (n, n_classes).
     """
@@ -61,19 +61,35 @@ def classification_scores(code: Array, probability: Array) -> tuple[Score, ...]:
     observed = np.maximum(probability[np.arange(code.size), code], _LEAST_PROBABILITY)
     log_loss = Score("log-loss", float(-np.mean(np.log(observed))), True)
     n_classes = probability.shape[1]
-    if np.unique(code).size < n_classes:
+    if not area or np.unique(code).size < n_classes:
         return (log_loss, *label_scores(code, probability))
     if n_classes == 2:
-        area = roc_auc_score(code, probability[:, 1])
+        under = roc_auc_score(code, probability[:, 1])
     else:
         rows = probability / probability.sum(axis=1, keepdims=True)
-        area = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
-    return (log_loss, *label_scores(code, probability), Score("area under the ROC curve", float(area), False))
+        under = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
+    return (log_loss, *label_scores(code, probability), Score("area under the ROC curve", float(under), False))
 
 
 def label_scores(code: Array, votes: Array) -> tuple[Score]:
     """Return the accuracy of the class with the largest of the ``votes`` (n, n_classes)."""
     return (Score("accuracy", float(np.mean(code == np.argmax(votes, axis=1))), False, "share"),)
+
+
+def figure_of(number: float, digits: int = 3) -> str:
+    """Format a number with ``digits`` significant digits, separated thousands, and an exponent only if needed.
+
+    >>> [figure_of(x) for x in (12345.6, 0.012345, 7.0, 1e-9, float("nan"))]
+    ['12,346', '0.0123', '7', '1e-09', 'not known']
+    """
+    if number != number:
+        return "not known"
+    if number == 0 or 1e-4 <= abs(number) < 10 ** (digits + 6):
+        if abs(number) >= 10**digits:
+            return f"{number:,.0f}"
+        rounded = f"{number:.{digits}g}"
+        return f"{float(rounded):f}".rstrip("0").rstrip(".") if "e" in rounded else rounded
+    return f"{number:.{digits}g}"
 
 
 def _columns(y: Array) -> Array:

@@ -207,13 +207,7 @@ class RandomFeatureModel:
         that component's part of f; root of the sum of squares over components and outputs.
         """
         rows = np.asarray(X, np.float64)
-        directions = self.directions
-        largest = np.abs(rows).max(axis=0, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0)  # no squares of large numbers
-        parts = (unit * np.std(rows / unit, axis=0))[:, None] * np.abs(directions.W)
-        if self.curves is not None:
-            for curve, column in enumerate(self.curves.knots.columns):
-                parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
+        parts = self.input_parts(rows)
         z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
         amplitude = z * _lengths(self.v)
         spread = np.std(self.projections(rows), axis=0)
@@ -221,6 +215,18 @@ class RandomFeatureModel:
         share = _lengths(parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0))
         total = share.sum()
         return np.asarray(share / total if total > 0 else share)
+
+    def input_parts(self, X: Array) -> Array:
+        """Return the spread of each column's part of each component's input: (n_features, n_components)."""
+        rows = np.asarray(X, np.float64)
+        directions = self.directions
+        largest = np.abs(rows).max(axis=0, initial=0.0)
+        unit = np.where(largest > 0, largest, 1.0)  # no squares of large numbers
+        parts: Array = (unit * np.std(rows / unit, axis=0))[:, None] * np.abs(directions.W)
+        if self.curves is not None:
+            for curve, column in enumerate(self.curves.knots.columns):
+                parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
+        return parts
 
     def deviation(self, X: Any) -> Array:
         """Return the standard deviation of a new observation at rows ``X``: (n_rows, n_outputs).

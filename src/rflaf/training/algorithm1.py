@@ -36,14 +36,14 @@ def run_algorithm1(fit: Fit) -> FitResult:
     n_columns, n_rows = fit.source.n_features, fit.source.n_samples
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     bandwidth, pool = draw_pool(fit)
-    _log.info("drew %d directions for %d columns, bandwidth %.3g (line 1)", fit.spec.n_pool, n_columns, bandwidth)
+    _log.info("drew %d directions for %d columns, bandwidth %.3g", fit.spec.n_pool, n_columns, bandwidth)
     # Lines 2 to 5: choose the components to keep.
     kept = _SAMPLING[fit.spec.sampling](fit, pool)
     # Line 6: learn the activation of the components kept, and their output weights on all rows.
     fitted, trace, reason = _solve(fit, kept)
     model = fitted.model(kept.directions, fit.problem.units)
     alpha = fitted.ridge / kept.directions.n_draws
-    _log.info("solved for %d output weights on %d rows, alpha %.3g (line 6)", model.n_components, n_rows, alpha)
+    _log.info("solved for %d output weights on %d rows, alpha %.3g", model.n_components, n_rows, alpha)
     search = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
     return conclude(
         fit, fitted, model, alpha, **search, leverage=kept.leverage, pool=kept.pool, selection=kept.selection
@@ -83,10 +83,10 @@ def _keep_by_leverage(fit: Fit, pool: Directions) -> _Kept:
         width, start = enough.directions.n_components, enough.start
     # Line 2: fit the pool and keep its activation.
     fitted = fit_pool(fit, pool, start)
-    _log.info("learned the activation of the pool: %s (line 2)", fitted.activation.stop_reason.value)
+    _log.info("learned the activation of the pool: %s", fitted.activation.stop_reason.value)
     # Line 3: ridge leverage scores of the pool under that activation.
     leverage = fitted.scores(fit)
-    _log.info("scored the pool: effective dimension %.1f (line 3)", leverage.effective_dimension)
+    _log.info("scored the pool: effective dimension %.1f", leverage.effective_dimension)
     _log.info("%s", leverage_advice(leverage.spread))
     # Lines 4 and 5: draw components in proportion to their scores, weights sqrt(p/q).
     directions, leverage = resample(pool, leverage, width, fit.rng, fit.spec.replace)
@@ -113,9 +113,9 @@ def _solve(fit: Fit, kept: _Kept) -> tuple[Fitted, Array, StopReason]:
         fitted = fit_per_component(fit, kept.directions)
         return fitted, np.array([fitted.objective]), fitted.solved
     learned = learn_activation(fit, kept.directions, kept.start)
-    _log.info("learned the activation in %d steps: %s (line 6)", len(learned.trace) - 1, learned.stop_reason.value)
+    _log.info("learned the activation in %d steps: %s", len(learned.trace) - 1, learned.stop_reason.value)
     fitted = fit_shared(fit, kept.directions, learned)
     if fitted.trace and learned.stop_reason is not StopReason.NOTHING_TO_LEARN:
-        _log.info("descended on all rows in %d steps: %s (line 6)", len(fitted.trace) - 1, fitted.solved.value)
+        _log.info("descended on all rows in %d steps: %s", len(fitted.trace) - 1, fitted.solved.value)
         return fitted, np.array(fitted.trace), fitted.solved
     return fitted, learned.trace, fitted.solved if fitted.solved is StopReason.ITERATIONS else learned.stop_reason

@@ -8,7 +8,7 @@ values.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,25 @@ from . import overview
 from .column_section import column_section
 from .component_section import activation_section, width_section
 from .findings import Findings, gather
-from .mistakes import classification_section, regression_section
-from .page import Section, compose
+from .mistakes import error_section, first_picture
+from .page import Head, Section, compose, grid
+from .scores import quality_section, score_card, verdict
 from .subject import subject_of
 from .wording import count_of
 
 __all__ = ["render_report", "write_report"]
+
+# The sections of the page in their order; each is a function of the findings.
+SECTIONS: tuple[Callable[[Findings], Section], ...] = (
+    quality_section,
+    overview.data_section,
+    error_section,
+    column_section,
+    activation_section,
+    width_section,
+    overview.speed_section,
+    overview.model_section,
+)
 
 
 def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str], **options: Any) -> Path:
@@ -59,7 +72,7 @@ def render_report(
     X: Any,
     y: ArrayLike,
     *,
-    train: tuple[Any, ArrayLike] | None = None,
+    train: tuple[Any, ...] | None = None,
     feature_names: Sequence[str] | None = None,
     title: str | None = None,
     plan: WidthPlan | None = None,
@@ -70,30 +83,18 @@ def render_report(
     Parameters
     ----------
     model, X, y : as in `write_report`
-    train : rows and targets to fit the baselines on; without them the baselines are cross-validated on ``X``
+    train : rows and targets the model was fitted on, to fit the baselines on, and, as a third item, why they may not
+        be those, if so; without known rows no other model is shown and no lead is stated
     feature_names : names of the columns, if the model has none
     title : title of the page
     plan : the result of `rflaf.plan`, if already computed
     facts : further facts about the model by name, such as its origin or the time of the fit
     """
     findings = gather(subject_of(model, feature_names), X, y, train, plan, facts or {})
-    lead = f"{overview.rung(findings.subject)} {overview.verdict(findings)}"
-    tiles, sections = overview.tiles(findings), _sections(findings)
-    return compose(title or _title(findings), lead, _origin(findings), tiles, sections)
-
-
-def _sections(findings: Findings) -> list[Section]:
-    """Return all sections in the order of the page."""
-    return [
-        overview.quality_section(findings),
-        overview.data_section(findings),
-        regression_section(findings) if findings.classes is None else classification_section(findings),
-        column_section(findings),
-        activation_section(findings),
-        width_section(findings),
-        overview.speed_section(findings),
-        overview.model_section(findings),
-    ]
+    lead = f"{verdict(findings)} {overview.rung(findings.subject)}"
+    top = grid([first_picture(findings), score_card(findings)])
+    head = Head(title or _title(findings), lead, _origin(findings), overview.tiles(findings), top)
+    return compose(head, [section(findings) for section in SECTIONS])
 
 
 def _title(findings: Findings) -> str:

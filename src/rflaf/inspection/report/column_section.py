@@ -11,13 +11,15 @@ from rflaf.estimators.svg import Markup, element, join
 from rflaf.inspection import effects
 from rflaf.inspection.effects import sample_rows
 
-from .charts import Band, Line, Under, chart, heat_map, legend
+from .charts import Band, Layer, Line, Under, chart, legend
 from .findings import Findings
+from .heat_map import heat_map
 from .page import Section, bar_list, card, grid, place_list
 from .wording import count_of, figure_of
 
 _COLUMNS, _EFFECTS, _PAIRS = 12, 6, 5
 _EFFECT_ROWS, _PAIR_ROWS = 400, 300
+_LEAST_BAND = 0.004  # share of a curve's height from which on a band can be seen
 _DIFFERENCES = 100_000  # most differences, rows times columns, behind the importances
 
 
@@ -84,9 +86,7 @@ def _pair_cards(findings: Findings, columns: list[int]) -> list[Markup]:
     effect = effects.pair_effect(f, rows, first, second, 16)
     about, labels = f"Mean {findings.predicted} over {names[first]} and {names[second]}.", (names[first], names[second])
     picture = heat_map(effect.first, effect.second, effect.mean, about=about, labels=labels)
-    ends = figure_of(float(effect.mean.min())), figure_of(float(effect.mean.max()))
-    span = f"Mean {findings.predicted}: dark {ends[0]}, bright {ends[1]}."
-    return [card("Pairs", bars, note), card("The strongest pair", picture, span)]
+    return [card("Pairs", bars, note), card("The strongest pair", picture, f"Colour: mean {findings.predicted}.")]
 
 
 def _effect_cards(findings: Findings, origins: list[str]) -> list[Markup]:
@@ -122,15 +122,15 @@ def _curve_card(findings: Findings, column: int) -> Markup:
     effect = effects.partial_effect(findings.function, rows, column)
     low, high = float(effect.grid[0]), float(effect.grid[-1])
     density, edges = np.histogram(rows[:, column], bins=32, range=(low, high) if low < high else (low - 0.5, low + 0.5))
+    varies = float(np.max(effect.high - effect.low)) > _LEAST_BAND * (float(np.ptp(effect.mean)) or 1.0)
+    band: list[Layer] = [Band(effect.grid, effect.low, effect.high)] if varies else []
+    line = Line(findings.predicted, effect.grid, effect.mean, dots=effect.grid.size <= 12)
     picture = chart(
-        [
-            Under(edges, density),
-            Band(effect.grid, effect.low, effect.high),
-            Line(findings.predicted, effect.grid, effect.mean, dots=effect.grid.size <= 12),
-        ],
+        [Under(edges, density), *band, line],
         about=f"Mean {findings.predicted} as {name} varies.",
         x_label=name,
         y_label=findings.predicted if len(findings.predicted) < 30 else "prediction",
     )
-    marks = legend(("model", "mean"), ("band", "four fifths of the rows"), ("under", "distribution of the rows"))
-    return card(name, picture, None, marks)
+    shown = [("band", "four fifths of the rows")] if varies else []
+    marks = legend(("model", "mean"), *shown, ("under", "distribution of the rows"))
+    return card(name, picture, None if varies else "The same for all rows: no other column changes it.", marks)

@@ -15,9 +15,11 @@ from rflaf.theory import effective_dimension
 from .charts import Band, Line, Mark, Rule, Under, chart, legend, sparkline
 from .findings import Findings
 from .page import Section, card, grid, toggle
+from .subject import Subject
 from .wording import count_of, figure_of
 
 _COMPONENTS, _LEAST_SHARE = 12, 0.002
+_WHOLLY, _MOSTLY = 0.999, 0.6  # share of the spread of a component's input that one column has
 
 
 def activation_section(findings: Findings) -> Section:
@@ -28,13 +30,17 @@ def activation_section(findings: Findings) -> Section:
         return _shared_section(findings, rows)
     bank = rank_components(model, rows, _COMPONENTS, 121)
     reach = float(np.abs(bank.value).max()) or 1.0
+    names = component_names(findings.subject, rows)
     panels: list[Markup] = []
     for value, density, component, share in zip(bank.value, bank.density, bank.component, bank.share, strict=True):
         if panels and share < _LEAST_SHARE:
             break
-        about = f"Activation of component {component}, {share:.1%} of the model."
+        name = names[component]
+        about = f"Activation of {name}, {share:.1%} of the model."
         picture = sparkline(bank.z, value, Under(bank.edges, density), reach, about)
-        words = element("figcaption", element("span", f"component {component}"), element("b", f"{share:.1%}"))
+        words = element(
+            "figcaption", element("span", name, title=f"component {component}"), element("b", f"{share:.1%}")
+        )
         panels.append(element("figure", picture, words))
     toggles = toggle("scale", "Each on its own scale"), toggle("under", "Distribution of the rows", pressed=True)
     label = "How the activations are drawn"
@@ -44,6 +50,18 @@ def activation_section(findings: Findings) -> Section:
     shown = float(bank.share.sum())
     lead = f"The {len(panels)} strongest of {model.n_components} components make {shown:.0%} of all contributions."
     return Section("activations", "Activations", lead, body)
+
+
+def component_names(subject: Subject, rows: Array) -> list[str]:
+    """Name every component by the column that its input is made of, wholly or mostly, and else by its number."""
+    parts = subject.model.input_parts(rows) ** 2
+    share = parts / np.maximum(parts.sum(axis=0), 1e-300)
+    answer = []
+    for number, (column, most) in enumerate(zip(share.argmax(axis=0), share.max(axis=0), strict=True)):
+        name = subject.names[column]
+        mostly = f"mostly {name}" if most > _MOSTLY else f"component {number}"
+        answer.append(name if most > _WHOLLY else mostly)
+    return answer
 
 
 def _shared_section(findings: Findings, rows: Array) -> Section:

@@ -16,8 +16,9 @@ from rflaf.inspection.effects import Response, response
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from .checks import Oddity, check_data
-from .quality import Comparison, Rival, Scoring, Speed, compare, measure_speed
+from .quality import Comparison, Rival, Speed, Training, compare, measure_speed
 from .subject import Subject
+from .uncertainty import Scoring, resample
 
 _PLAN_ROWS, _LEAST_PLAN_ROWS = 2000, 20
 
@@ -82,7 +83,7 @@ def gather(
     subject: Subject,
     X: Any,
     y: ArrayLike,
-    train: tuple[Any, ArrayLike] | None,
+    train: tuple[Any, ...] | None,
     width_plan: WidthPlan | None,
     facts: Mapping[str, str],
 ) -> Findings:
@@ -102,7 +103,7 @@ def gather(
         rows,
         target,
         answers,
-        Rival("this model", score(target, answers), speed.in_batch, ours=True),
+        Rival("this model", score(target, answers), resample(score, target, answers), speed.in_batch, ours=True),
         comparison,
         speed,
         tuple(check_data(subject.columns(X), labels, classes is not None, subject.missing)),
@@ -130,9 +131,9 @@ def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
     return np.hstack([-f, f]) if f.shape[1] == 1 else f, label_scores
 
 
-def _training_rows(subject: Subject, X: Any, y: ArrayLike) -> tuple[Array, Array]:
+def _training_rows(subject: Subject, X: Any, y: ArrayLike, doubt: str | None = None) -> Training:
     rows = subject.rows(X)
-    return rows, _target(subject, y, rows.shape[0])
+    return Training(rows, _target(subject, y, rows.shape[0]), doubt)
 
 
 def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:

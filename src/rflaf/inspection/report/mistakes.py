@@ -18,12 +18,22 @@ from .wording import count_of, figure_of
 
 _POINTS = 700
 _CLASSES = 12  # most classes of the confusion table
+_GROUPS = 10
+_SURE = 0.9
 
 
-def regression_section(findings: Findings) -> Section:
-    """Show observed against predicted values, and the residuals."""
-    observed, predicted = findings.target[:, 0], findings.answers[:, 0].astype(np.float64)
-    residual = observed - predicted
+def first_picture(findings: Findings) -> Markup:
+    """Draw what a person wants to see first: observed against predicted values, or the confusion table."""
+    return _observed_card(findings) if findings.classes is None else _confusion_card(findings)
+
+
+def error_section(findings: Findings) -> Section:
+    """Show the residuals of a regression, or the probabilities of a classification."""
+    return _regression_section(findings) if findings.classes is None else _classification_section(findings)
+
+
+def _observed_card(findings: Findings) -> Markup:
+    observed, predicted = _first_output(findings)
     shown = np.linspace(0, observed.size - 1, min(_POINTS, observed.size)).astype(np.intp)
     low, high = float(min(observed.min(), predicted.min())), float(max(observed.max(), predicted.max()))
     points = chart(
@@ -32,6 +42,18 @@ def regression_section(findings: Findings) -> Section:
         x_label="predicted",
         y_label="observed",
     )
+    which = "" if findings.target.shape[1] == 1 else " Shown for the first output."
+    note = f"{count_of(shown.size, 'row')}; exact on the dashed line.{which}"
+    return card("Observed against predicted", points, note)
+
+
+def _first_output(findings: Findings) -> tuple[Array, Array]:
+    return findings.target[:, 0], findings.answers[:, 0].astype(np.float64)
+
+
+def _regression_section(findings: Findings) -> Section:
+    observed, predicted = _first_output(findings)
+    residual = observed - predicted
     edges = np.linspace(*inner_range(residual), 41)
     density = np.histogram(residual, edges)[0] / residual.size
     histogram = chart(
@@ -46,32 +68,74 @@ def regression_section(findings: Findings) -> Section:
     lead = f"Nine predictions in ten are within {figure_of(within)} of the target, half within {figure_of(half)}."
     bias = float(residual.mean())
     note = f"Mean residual {figure_of(bias)}, largest {figure_of(float(np.abs(residual).max()))}."
-    which = "" if findings.target.shape[1] == 1 else " Shown for the first output."
-    compared = card("Observed against predicted", points, f"{count_of(shown.size, 'row')}.{which}")
-    return Section("errors", "Errors", lead, grid([compared, card("Residuals", histogram, note)]))
+    cards = [card("Residuals", histogram, note), _size_card(predicted, np.abs(residual))]
+    return Section("errors", "Errors", lead, grid(cards))
 
 
-def classification_section(findings: Findings) -> Section:
-    """Show the confusion table and the calibration of probabilities."""
-    classes = findings.classes or ()
-    guess = np.argmax(findings.answers, axis=1)
-    n_classes = len(classes)
-    counts = np.bincount(findings.target * n_classes + guess, minlength=n_classes**2).reshape(n_classes, n_classes)
+def _size_card(predicted: Array, error: Array) -> Markup | None:
+    """Draw the errors of groups of equally many rows, from small to large predictions."""
+    groups = [rows for rows in np.array_split(np.argsort(predicted, kind="stable"), _GROUPS) if rows.size]
+    at = np.array([predicted[rows].mean() for rows in groups])
+    if at.size < 2 or np.ptp(at) == 0:
+        return None
+    half = np.array([np.median(error[rows]) for rows in groups])
+    most = np.array([np.quantile(error[rows], 0.9) for rows in groups])
+    picture = chart(
+        [Line("nine in ten within", at, most, "second", dots=True), Line("half within", at, half, dots=True)],
+        about="Size of the errors from small to large predictions.",
+        x_label="predicted",
+        y_label="size of the error",
+        y_from_zero=True,
+    )
+    marks = legend(("model", "half of the rows are within"), ("second", "nine in ten are within"))
+    return card("Where the errors are", picture, f"{len(groups)} groups of equally many rows.", marks)
+
+
+def _confusion_card(findings: Findings) -> Markup:
+    classes, counts = findings.classes or (), _confusion(findings)
     often = np.sort(np.argsort(-counts.sum(axis=1), kind="stable")[:_CLASSES])
     note = "One row per true class, one column per predicted class."
-    if n_classes > _CLASSES:
-        note += f" The {_CLASSES} most frequent of {n_classes} classes."
+    if len(classes) > _CLASSES:
+        note += f" The {_CLASSES} most frequent of {len(classes)} classes."
     table = confusion_table(counts[np.ix_(often, often)], [classes[i] for i in often])
-    cards = [card("Confusion table", table, note)]
+    return card("True against predicted classes", table, note)
+
+
+def _confusion(findings: Findings) -> Array:
+    """Return counts (n_classes, n_classes), one row per true class."""
+    n_classes, guess = len(findings.classes or ()), np.argmax(findings.answers, axis=1)
+    return np.bincount(findings.target * n_classes + guess, minlength=n_classes**2).reshape(n_classes, n_classes)
+
+
+def _classification_section(findings: Findings) -> Section:
+    classes, counts = findings.classes or (), _confusion(findings)
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     worst = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
     lead = f"{figure_of(100 * float(np.trace(counts) / counts.sum()))} rows in a hundred are classified correctly."
     if wrong.any():
         lead += f" The most frequent mistake: {classes[worst[0]]!r} predicted as {classes[worst[1]]!r}."
-    if findings.gives_probabilities:
-        cards.append(_calibration_card(findings))
-    return Section("errors", "Errors", lead, grid(cards))
+    cards = [_calibration_card(findings), _confidence_card(findings)] if findings.gives_probabilities else []
+    return Section("errors", "Errors", lead, grid(cards) if cards else Markup())
+
+
+def _confidence_card(findings: Findings) -> Markup:
+    """Draw how sure the model is of the classes it predicts, and how often they are right."""
+    sure, right = findings.answers.max(axis=1), np.argmax(findings.answers, axis=1) == findings.target
+    edges = np.linspace(1 / len(findings.classes or (0, 1)), 1, 21)
+    density = np.histogram(np.clip(sure, edges[0], 1), edges)[0] / sure.size
+    picture = chart(
+        [Steps("share of rows", edges, density)],
+        about="How sure the model is of the class it predicts.",
+        x_label="probability of the predicted class",
+        y_label="share of rows",
+        y_from_zero=True,
+    )
+    certain = sure >= _SURE
+    note = f"At least {_SURE:.0%} sure of {certain.mean():.0%} of the rows"
+    return card(
+        "Confidence", picture, f"{note}, right on {right[certain].mean():.1%} of them." if certain.any() else note + "."
+    )
 
 
 def confusion_table(counts: Array, names: Sequence[str]) -> Markup:

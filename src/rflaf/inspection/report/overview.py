@@ -1,4 +1,4 @@
-"""Scores of the model beside the baselines, problems of the data, speed and the parts of the model."""
+"""The numbers at the top of the page, problems of the data, speed and the parts of the model."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import StopReason
-from rflaf.estimators.metrics import Score
 from rflaf.estimators.svg import Markup, element, join
 
-from .charts import Mark, chart
 from .findings import Findings
-from .page import Section, Tile, bar_list, card, facts_table, grid, scrolling, tile_list
-from .quality import Rival
+from .page import Section, Tile, card, facts_table, grid
+from .scores import best_rival, cost_card, write_score
 from .subject import Subject
+from .uncertainty import interval
 from .wording import count_of, figure_of, roughly
 
 _BASES = {
@@ -39,86 +38,16 @@ def tiles(findings: Findings) -> list[Tile]:
         Tile("problems of the data", str(len(findings.oddities)), f"{serious} serious" if serious else "none serious"),
     ]
     if share is not first:
-        best = best_rival(findings.comparison.rivals)
-        found.insert(1, Tile(first.name, write_score(first), f"{best.name}: {write_score(best.scores[0])}"))
+        found.insert(1, Tile(first.name, write_score(first), _beside(findings)))
     return found
 
 
-def verdict(findings: Findings) -> str:
-    """Return a sentence that compares the model with the best baseline."""
-    ours, best = findings.ours.scores[0], best_rival(findings.comparison.rivals)
-    theirs = best.scores[0]
-    score = f"{ours.name.capitalize()} {write_score(ours)}"
-    if theirs.value == 0 or not np.isfinite(theirs.value):
-        return f"{score}; the best baseline, {best.name}: {write_score(theirs)}."
-    gap = ours.value / theirs.value - 1
-    if abs(gap) < 0.005:
-        return f"{score}, the same as the best baseline, {best.name}."
-    side = "lower" if gap < 0 else "higher"
-    return f"{score}: {abs(gap):.0%} {side} than the best baseline, {best.name} ({write_score(theirs)})."
-
-
-def best_rival(rivals: Sequence[Rival]) -> Rival:
-    """Return the model whose first score is best."""
-    return min(rivals, key=_badness)
-
-
-def write_score(score: Score) -> str:
-    """Format a score, shares in per cent."""
-    return f"{score.value:.1%}" if score.shown == "share" and np.isfinite(score.value) else figure_of(score.value)
-
-
-def quality_section(findings: Findings) -> Section:
-    """Compare scores and prediction times of the model and the baselines."""
-    everyone = sorted((findings.ours, *findings.comparison.rivals), key=_badness)
-    first, place = findings.ours.scores[0], everyone.index(findings.ours) + 1
-    longest = max((abs(rival.scores[0].value) for rival in everyone if np.isfinite(rival.scores[0].value)), default=1.0)
-    scored = [(rival, rival.scores[0]) for rival in everyone]
-    lengths = [(rival.name, score.value / (longest or 1), write_score(score), rival.ours) for rival, score in scored]
-    bars = bar_list(lengths, f"{first.name} of every model")
-    better = "lower is better" if first.lower else "higher is better"
-    lead = f"By {first.name} the model ranks {place} of {len(everyone)}. {findings.comparison.how}"
-    cards = grid([card(f"{first.name.capitalize()}, {better}", bars), _cost_card(findings, everyone)])
-    return Section("quality", "Quality", lead, join([cards, grid([card("All scores", _score_table(everyone))])]))
-
-
-def _badness(rival: Rival) -> float:
-    """Return the first score with the sign for which lower is better."""
-    score = rival.scores[0]
-    return score.value if score.lower else -score.value
-
-
-def _cost_card(findings: Findings, everyone: Sequence[Rival]) -> Markup:
-    """Draw the first score against the time per row, without the constant model."""
-    shown = [rival for rival in everyone if rival is not findings.comparison.rivals[0]]
-    first = findings.ours.scores[0]
-    values = [f"{r.name} {write_score(r.scores[0])} at {figure_of(r.microseconds, 2)} microseconds" for r in shown]
-    picture = chart(
-        [Mark(rival.microseconds, rival.scores[0].value, rival.name, rival.ours) for rival in shown],
-        about=f"{first.name} against the time per row: {'; '.join(values)}.",
-        x_label="microseconds per row",
-        y_label=first.name,
-        x_log=True,
-        x_room=2.0,
-    )
-    title = "Error against time" if first.lower else "Score against time"
-    return card(title, picture, "In a batch, on one thread of this machine.")
-
-
-def _score_table(everyone: Sequence[Rival]) -> Markup:
-    titles = ["model", *[score.name for score in everyone[0].scores], "µs per row"]
-    head = element("tr", *[element("th", title, scope="col") for title in titles])
-    rows = [
-        element(
-            "tr",
-            element("th", rival.name, scope="row"),
-            [element("td", write_score(score)) for score in rival.scores],
-            element("td", figure_of(rival.microseconds, 2)),
-            class_="ours" if rival.ours else None,
-        )
-        for rival in everyone
-    ]
-    return scrolling(element("table", element("thead", head), element("tbody", *rows)), "All scores")
+def _beside(findings: Findings) -> str:
+    ends = interval(findings.ours.draws[:, 0])
+    if not findings.comparison.fair:
+        return "" if ends is None else f"{figure_of(ends[0])} to {figure_of(ends[1])}"
+    best = best_rival(findings.comparison.rivals)
+    return f"{best.name}: {write_score(best.scores[0])}"
 
 
 def data_section(findings: Findings) -> Section:
@@ -143,15 +72,15 @@ def _point(level: str, title: str, advice: str, columns: Sequence[str] = ()) -> 
 def speed_section(findings: Findings) -> Section:
     """Show microseconds per row, measured while the report is written."""
     speed = findings.speed
-    found = [
-        Tile("in a batch", f"{figure_of(speed.in_batch, 2)} µs", f"per row, {speed.batch:,} rows, one thread"),
-        Tile("one row", f"{figure_of(speed.alone, 2)} µs", "model_.decision, from Python"),
-    ]
+    found = {
+        f"per row, {speed.batch:,} at once": f"{figure_of(speed.in_batch, 2)} µs",
+        "one row, model_.decision": f"{figure_of(speed.alone, 2)} µs",
+    }
     if speed.through_estimator is not None:
-        microseconds = f"{figure_of(speed.through_estimator, 2)} µs"
-        found.append(Tile("through scikit-learn", microseconds, "one row, with its checks"))
+        found["one row, predict with its checks"] = f"{figure_of(speed.through_estimator, 2)} µs"
+    found["numbers in the model"] = f"{n_parameters(findings.subject):,}"
     lead = f"{roughly(1e6 / speed.in_batch).capitalize()} rows per second on one thread of this machine."
-    return Section("speed", "Speed", lead, tile_list(found))
+    return Section("speed", "Speed", lead, grid([cost_card(findings), card("On one thread", facts_table(found))]))
 
 
 def model_section(findings: Findings) -> Section:

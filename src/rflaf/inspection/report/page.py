@@ -95,16 +95,28 @@ def toggle(name: str, words: str, pressed: bool = False) -> Markup:
     return element("button", words, type="button", data_toggle=name, aria_pressed="true" if pressed else "false")
 
 
-def compose(title: str, lead: str, origin: str, numbers: Sequence[Tile], sections: Sequence[Section]) -> str:
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Top of the page: title, a sentence with the result, the origin, numbers, and the first pictures."""
+
+    title: str
+    lead: str
+    origin: str
+    numbers: Sequence[Tile]
+    pictures: Markup
+
+
+def compose(head: Head, sections: Sequence[Section]) -> str:
     """Return the whole page as text."""
     script, style = _read("script.js"), _read("style.css")
     links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     colours = "".join(f"--{name}:{colour};" for name, colour in PALETTE.items())
     return Template(_read("template.html")).substitute(
-        title=join([title]),
-        lead=join([lead]),
-        origin=join([origin]),
-        tiles=tile_list(numbers),
+        title=join([head.title]),
+        lead=join([head.lead]),
+        origin=join([head.origin]),
+        pictures=head.pictures,
+        tiles=tile_list(head.numbers),
         links=join(links),
         sections=join(_section(section) for section in sections),
         style=f":root{{{colours}}}\n{style}",

@@ -1,4 +1,8 @@
-"""Comparison of the model with common baselines, and prediction times on this machine."""
+"""Comparison of the model with common baselines, and prediction times on this machine.
+
+Baselines are fitted on the rows that the model was fitted on. Where these are not known, no baseline is fitted and no
+lead is stated.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,6 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -22,8 +25,10 @@ from rflaf.errors import Array
 from rflaf.estimators.metrics import Score
 from rflaf.model.random_feature_model import RandomFeatureModel
 
-_FOLDS = 5
-_MOST_ROWS = 10_000
+from .uncertainty import Scoring, resample
+
+_MOST_ROWS = 200_000  # to fit baselines on
+_MOSTLY = 0.99  # share of scored rows among those of the fit from which on they are taken for the same
 _MOST_WEIGHTS = 600
 _BATCH = 10_000
 _SECONDS = 0.05
@@ -31,10 +36,14 @@ _SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A model, its scores, of which the first decides, and its microseconds per row."""
+    """A model, its scores, of which the first decides, their bootstrap draws, and its microseconds per row.
+
+    ``draws`` is (n_draws, n_scores); the rows of every draw are the same for all models of a page.
+    """
 
     name: str
     scores: tuple[Score, ...]
+    draws: Array
     microseconds: float
     ours: bool = False
 
@@ -76,65 +85,89 @@ def _lightgbm(classification: bool) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Scores of the baselines, and a sentence on how they were computed."""
+    """Scores of the baselines, a sentence on how they were computed, and whether they may be compared with ours.
+
+    ``rivals`` begins with the constant; without known training rows it is alone.
+    """
 
     rivals: tuple[Rival, ...]
     how: str
+    fair: bool
 
 
-Scoring = Callable[[Array, Array], tuple[Score, ...]]
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Rows and targets a model was fitted on; ``doubt`` says why they may not be those, if so."""
+
+    rows: Array
+    target: Array
+    doubt: str | None = None
 
 
 def compare(
-    X: Array, target: Array, train: tuple[Array, Array] | None, n_classes: int | None, width: int, score: Scoring
+    X: Array, target: Array, train: Training | None, n_classes: int | None, width: int, score: Scoring
 ) -> Comparison:
-    """Fit the baselines on ``train``, or by five-fold cross-validation on the rows given, and ``score`` them.
+    """Fit the baselines on the training rows and ``score`` them on the rows given.
 
     ``target`` holds numbers (n, n_outputs) or class indices (n,).
     """
-    index = _spread(X.shape[0])
-    X, target = X[index], target[index]
     models = usual_models(n_classes, X.shape[1], width)
-    rivals = []
-    for name, model in models.items():
-        if name.startswith("LightGBM") and n_classes is None and target.shape[1] > 1:
-            continue
-        answers, fitted = _answers(model, X, target, train, n_classes)
-        cost = cost_in_batch(fitted.predict if n_classes is None else fitted.predict_proba, X)
-        rivals.append(Rival(name, score(target, answers), cost))
-    return Comparison(tuple(rivals), _how(index.size, train))
-
-
-def _how(n_used: int, train: tuple[Array, Array] | None) -> str:
     if train is None:
-        return (
-            f"The baselines were scored by five-fold cross-validation on {n_used:,} rows of this data. "
-            "The model itself was not fitted again: if it was fitted on these rows, its scores are optimistic."
-        )
-    n_train = _spread(train[0].shape[0]).size
-    return f"The baselines were fitted on {n_train:,} training rows and scored on {n_used:,} rows of this data."
+        constant = next(iter(models))
+        rival = _judged(constant, models[constant], Training(X, target), X, target, n_classes, score)
+        return Comparison((rival,), _UNKNOWN, fair=False)
+    kept = _spread(train.rows.shape[0])
+    used = Training(train.rows[kept], train.target[kept], train.doubt)
+    rivals = [
+        _judged(name, model, used, X, target, n_classes, score)
+        for name, model in models.items()
+        if not (name.startswith("LightGBM") and n_classes is None and target.shape[1] > 1)
+    ]
+    doubt = _doubt(used, train, X, target)
+    return Comparison(tuple(rivals), _how(used, X.shape[0], doubt), fair=doubt is None)
 
 
-def _answers(
-    model: Any, X: Array, target: Array, train: tuple[Array, Array] | None, n_classes: int | None
-) -> tuple[Array, Any]:
-    """Return predictions for every row, from fits without that row, and the last of these fits."""
-    if train is not None:
-        kept = _spread(train[0].shape[0])
-        fitted = _fit(model, train[0][kept], train[1][kept])
-        return _predict(fitted, X, n_classes), fitted
-    out = np.zeros((X.shape[0], n_classes or target.shape[1]))
-    for kept, held_out in _folds(X, target, n_classes):
-        fitted = _fit(model, X[kept], target[kept])
-        out[held_out] = _predict(fitted, X[held_out], n_classes)
-    return out, fitted
+_UNKNOWN = (
+    "No other model is shown: the rows this model was fitted on are not known. Give them with train=(X, y), or with "
+    "--train at the command line."
+)
 
 
-def _folds(X: Array, target: Array, n_classes: int | None) -> Any:
-    n_folds = min(_FOLDS, X.shape[0])
-    if n_classes is not None and np.unique(target, return_counts=True)[1].min() >= n_folds:
-        return StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, target)
-    return KFold(n_folds, shuffle=True, random_state=0).split(X)
+def _doubt(used: Training, train: Training, X: Array, target: Array) -> str | None:
+    """Return why the scores of the baselines may not be compared with those of the model, or None."""
+    if train.doubt is not None:
+        return train.doubt
+    if len(used.rows) < len(train.rows):
+        return f"The model itself was fitted on {len(train.rows):,} rows"
+    if _share_among(X, target, used) > _MOSTLY:
+        return "The scored rows are among the rows of the fit"
+    return None
+
+
+def _share_among(X: Array, target: Array, train: Training) -> float:
+    """Return the share of rows that occur among the training rows, target included."""
+    known = {row.tobytes() for row in np.column_stack([train.rows, train.target]).astype(np.float64)}
+    return float(np.mean([row.tobytes() in known for row in np.column_stack([X, target]).astype(np.float64)]))
+
+
+def _how(used: Training, n_scored: int, doubt: str | None) -> str:
+    fitted = (
+        f"All models were fitted on the same {len(used.rows):,} rows and scored on {n_scored:,} others. "
+        "The other models are untuned and see the same encoded columns."
+    )
+    if doubt is None:
+        return fitted
+    found = f"The other models were fitted on {len(used.rows):,} rows and scored on {n_scored:,}."
+    return f"{found} {doubt}: no lead is stated."
+
+
+def _judged(
+    name: str, model: Any, train: Training, X: Array, target: Array, n_classes: int | None, score: Scoring
+) -> Rival:
+    fitted = _fit(model, train.rows, train.target)
+    answers = _predict(fitted, X, n_classes)
+    cost = cost_in_batch(fitted.predict if n_classes is None else fitted.predict_proba, X)
+    return Rival(name, score(target, answers), resample(score, target, answers), cost)
 
 
 def _fit(model: Any, X: Array, target: Array) -> Any:
@@ -155,7 +188,7 @@ def _predict(fitted: Any, X: Array, n_classes: int | None) -> Array:
 
 
 def _spread(n_rows: int) -> Array:
-    """Return the indices of the rows for the baselines: all, or 10,000 evenly spread."""
+    """Return the indices of the rows for the baselines: all, or as many as they take, evenly spread."""
     return np.arange(n_rows) if n_rows <= _MOST_ROWS else np.linspace(0, n_rows - 1, _MOST_ROWS).astype(np.intp)
 
 

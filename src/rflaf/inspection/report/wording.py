@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from rflaf.estimators.metrics import figure_of
 
-def figure_of(number: float, digits: int = 3) -> str:
-    """Format a number with ``digits`` significant digits, separated thousands, and an exponent only if needed.
+__all__ = ["count_of", "figure_of", "per_cent", "roughly", "share_of"]
 
-    >>> [figure_of(x) for x in (12345.6, 0.012345, 7.0, 1e-9, float("nan"))]
-    ['12,346', '0.0123', '7', '1e-09', 'not known']
+
+def per_cent(share: float) -> str:
+    """Format a share in per cent, with two digits below ten.
+
+    >>> per_cent(0.27), per_cent(0.0432), per_cent(0.0004)
+    ('27%', '4.3%', '0.04%')
     """
-    if number != number:
-        return "not known"
-    if number == 0 or 1e-4 <= abs(number) < 10 ** (digits + 6):
-        if abs(number) >= 10**digits:
-            return f"{number:,.0f}"
-        rounded = f"{number:.{digits}g}"
-        return f"{float(rounded):f}".rstrip("0").rstrip(".") if "e" in rounded else rounded
-    return f"{number:.{digits}g}"
+    return f"{100 * share:.0f}%" if share >= 0.0995 else f"{float(f'{100 * share:.2g}'):g}%"
+
+
+def share_of(share: float) -> str:
+    """Format a share in per cent with one digit after the point.
+
+    >>> share_of(0.98234), share_of(-1e-5)
+    ('98.2%', '0.0%')
+    """
+    words = f"{share:.1%}"
+    return "0.0%" if words == "-0.0%" else words
 
 
 def roughly(number: float) -> str:

@@ -25,9 +25,9 @@ from .converted import open_converted, scan_table
 from .numpy_rows import open_numpy
 from .parquet_rows import open_parquet
 from .source import Reader
-from .table import Request, RowChoice, ScannedTable, Table, find_files, is_files, kind_of
+from .table import Request, RowChoice, ScannedTable, Table, digest_of, find_files, is_files, kind_of
 
-__all__ = ["RowChoice", "ScannedTable", "Table", "find_files", "is_files", "open_table", "scan_table"]
+__all__ = ["RowChoice", "ScannedTable", "Table", "digest_of", "find_files", "is_files", "open_table", "scan_table"]
 
 
 def open_table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -182,6 +183,16 @@ def find_files(paths: Any) -> list[str]:
     if len(kinds) > 1:
         raise InvalidParameterError("all files of a table must be of one kind", sorted(kinds), "Name them by pattern.")
     return found
+
+
+def digest_of(paths: Any) -> str:
+    """Return the SHA-256 of the files that paths name, in order: their fingerprint."""
+    digest = hashlib.sha256()
+    for name in find_files(paths):
+        with open(name, "rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 def kind_of(file: str | os.PathLike[str]) -> str:

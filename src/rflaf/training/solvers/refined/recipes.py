@@ -27,6 +27,11 @@ class Recipe:
     effort: float = 1.0
     split: int = 1
 
+    def __str__(self) -> str:
+        """Return the recipe in words, for the log."""
+        curves = f"curves of {self.nodes} nodes" if self.nodes else "straight columns"
+        return f"penalty {self.alpha:.2g}, {curves}"
+
     def widths(self, width: int) -> tuple[int, ...]:
         """Return the widths of the members that share ``width`` components; whole vectors but for the last.
 
