@@ -53,6 +53,7 @@ OWNERS = {  # a library -> the only modules, or folders of modules, that may imp
     "pooch": {"study.datasets"},
     "tqdm": {"study.datasets"},
     "openpyxl": {"study.datasets"},
+    "shap": {"estimators.reasons"},
     "lightgbm": {"inspection.report", "study.protocols"},
 }
 MODULES = sorted(

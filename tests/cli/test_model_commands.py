@@ -464,3 +464,28 @@ def test_parquet_is_read_and_written(folder, tmp_path, capsys):
     assert json.loads(here)["metrics"] == pytest.approx(json.loads(there)["metrics"], rel=1e-6)
     output(capsys, "predict", tmp_path / "a", tmp_path / "houses.parquet", "--out", tmp_path / "p.parquet")
     assert parquet.read_table(tmp_path / "p.parquet").num_rows == 150
+
+
+# explain
+
+
+@pytest.mark.parametrize("name", ["houses", "dear"])
+def test_explain_writes_reasons_that_sum_to_the_predictions(folder, tmp_path, capsys, name):
+    out, model = tmp_path / "reasons.csv", rflaf.load(folder / f"{name}.rflaf")
+    told = output(capsys, "explain", folder / f"{name}.rflaf", folder / "new.csv", "--out", out)
+    assert told.startswith("30 lines of reasons: ")
+    reasons, new = pd.read_csv(out), pd.read_csv(folder / "new.csv")
+    assert list(reasons) == ["(row)", *model.feature_names_in_, "(base)", "(sum)"]
+    assert reasons["(row)"].tolist() == list(range(1, 31))
+    np.testing.assert_allclose(reasons.drop(columns=["(row)", "(sum)"]).sum(axis=1), reasons["(sum)"], atol=1e-9)
+    np.testing.assert_allclose(reasons["(sum)"], model(new), atol=1e-9)
+
+
+def test_explain_prints_rows_and_refuses_a_bare_model(folder, tmp_path, capsys):
+    lines = output(capsys, "explain", folder / "houses.rflaf", folder / "new.csv", "--json").splitlines()
+    assert len(lines) == 30
+    assert {"(row)", "area", "(base)", "(sum)"} < set(json.loads(lines[0]))
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    rflaf.save(RFLAFRegressor(3, **CONVEX).fit(X, X[:, 0]), tmp_path / "bare.rflaf")
+    told = refusal(capsys, "explain", tmp_path / "bare.rflaf", folder / "new.csv")
+    assert "the model must know the columns of its table" in told

@@ -197,7 +197,7 @@ def test_it_feeds_its_features_to_another_model(three):
     Z = three.transform(ROWS)
     assert Z.shape == (120, 10)
     assert three.get_feature_names_out()[0] == "rflafclassifier0"
-    assert_allclose(Z @ three.coef_.T + three.intercept_, three.decision_function(ROWS), rtol=0, atol=1e-9)
+    assert_allclose(Z @ three.output_weights_.T + three.intercept_, three.decision_function(ROWS), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize(("library", "frame"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
@@ -292,7 +292,7 @@ def test_answers_have_a_column_a_class_and_agree(n_classes, decision, n_outputs,
     f, p, label = model.decision_function(ROWS), model.predict_proba(ROWS), model.predict(ROWS)
     assert f.shape == decision
     assert p.shape == (120, n_classes)
-    assert model.coef_.shape == (n_outputs, model.n_components_)
+    assert model.output_weights_.shape == (n_outputs, model.n_components_)
     assert model.n_components_ == 10 or rung is RUNGS["leverage"]
     assert model.intercept_.shape == (n_outputs,)
     assert_allclose(p.sum(axis=1), 1, rtol=0, atol=1e-12)
@@ -393,9 +393,9 @@ def test_a_margin_of_many_classes_is_one_against_the_rest():
     Z, n = model.transform(ROWS), RINGS.size
     for k in range(3):
         s = np.where(k == RINGS, 1.0, -1.0)
-        short = np.maximum(0, 1 - s * (Z @ model.coef_[k] + model.intercept_[k]))
+        short = np.maximum(0, 1 - s * (Z @ model.output_weights_[k] + model.intercept_[k]))
         slope = -2 * s * short / n
-        assert_allclose(Z.T @ slope + 2 * 1e-2 * 10 * model.coef_[k], 0, atol=1e-6)
+        assert_allclose(Z.T @ slope + 2 * 1e-2 * 10 * model.output_weights_[k], 0, atol=1e-6)
         assert abs(slope.sum()) < 1e-6
 
 
@@ -457,7 +457,7 @@ def test_the_fit_is_the_logistic_regression_of_its_own_features(alpha, fit_inter
         C=1 / (2 * 120 * alpha * 10), tol=1e-10, solver="newton-cholesky", fit_intercept=fit_intercept
     ).fit(model.transform(ROWS), y)
     assert model.alpha_ == pytest.approx(alpha)
-    assert_allclose(model.coef_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
+    assert_allclose(model.output_weights_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
     ours, theirs = model.intercept_, reference.intercept_
     assert_allclose(ours - (n_classes > 2) * ours.mean(), theirs - (n_classes > 2) * theirs.mean(), atol=1e-6)
     assert_allclose(model.predict_proba(ROWS), reference.predict_proba(model.transform(ROWS)), atol=1e-7)
@@ -468,7 +468,7 @@ def test_the_fit_counts_weights_as_logistic_regression_does():
     model = classifier(alpha=1e-3, **PAPER).fit(ROWS, INSIDE, sample_weight=weight)
     reference = LogisticRegression(C=1 / (2 * weight.sum() * 1e-3 * 10), tol=1e-10, solver="newton-cholesky")
     reference.fit(model.transform(ROWS), INSIDE, sample_weight=weight)
-    assert_allclose(model.coef_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
+    assert_allclose(model.output_weights_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
 
 
 def test_draws_of_one_direction_count_in_the_penalty():
@@ -476,7 +476,7 @@ def test_draws_of_one_direction_count_in_the_penalty():
     assert model.n_components_ < 10
     reference = LogisticRegression(C=1 / (2 * 120 * 1e-3 * 10), tol=1e-10, solver="newton-cholesky")
     reference.fit(model.transform(ROWS), INSIDE)
-    assert_allclose(model.coef_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
+    assert_allclose(model.output_weights_, reference.coef_, rtol=0, atol=1e-6 * np.abs(reference.coef_).max())
 
 
 def test_a_heavier_penalty_says_less():
@@ -538,7 +538,7 @@ def test_the_number_of_threads_does_not_change_a_bit(rung, n_classes):
     settings = {"alpha": 1e-3, "random_state": 0, **SHORT, **rung}
     one, other = (limited(RFLAFClassifier, 5, n_jobs=n_jobs, **settings).fit(X, y) for n_jobs in (1, 2))
     assert_array_equal(one.directions_, other.directions_)
-    assert_array_equal(one.coef_, other.coef_)
+    assert_array_equal(one.output_weights_, other.output_weights_)
     assert_array_equal(one.predict_proba(X), other.predict_proba(X))
 
 
@@ -830,7 +830,7 @@ def test_an_awkward_table_is_fitted_and_told_apart(seed):
     model.fit(X.astype(dtype), y)
     assert isinstance(model.stop_reason_, StopReason)
     assert_array_equal(model.classes_, np.unique(y))
-    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.output_weights_).all()
     for rows in (X, 1e3 * X):
         f = model.decision_function(rows.astype(dtype))
         assert np.isfinite(f).all()

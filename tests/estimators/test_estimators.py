@@ -432,7 +432,7 @@ def test_predictions_have_the_shape_of_the_targets(n_outputs, prediction, coef, 
     targets = y if n_outputs is None else np.column_stack([y + k * X[:, 2] for k in range(n_outputs)])
     model = seeded_regressor(**{"alpha": 1e-4, **settings}).fit(X, targets)
     assert model.predict(X).shape == prediction
-    assert model.coef_.shape == coef
+    assert model.output_weights_.shape == coef
     assert np.shape(model.intercept_) == intercept
     assert model.score(X, targets) > 0.9
 
@@ -454,7 +454,9 @@ def test_one_column_of_targets_is_the_same_model_as_a_vector(settings, easy):
 def test_predictions_are_the_features_times_the_coefficients_plus_the_intercept(settings, fit_intercept, outputs, easy):
     X, y = easy
     model = seeded_regressor(**settings, fit_intercept=fit_intercept).fit(X, outputs(y))
-    assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=0, atol=1e-9)
+    assert_allclose(
+        model.transform(X) @ model.output_weights_.T + model.intercept_, model.predict(X), rtol=0, atol=1e-9
+    )
 
 
 def test_features_are_the_weighted_activation_of_the_projections(easy):
@@ -565,7 +567,7 @@ def test_the_number_of_threads_does_not_change_a_bit_of_the_model(settings, dtyp
     numbers = (1, 2, 4, None) if settings else (1, 3)
     models = [seeded_regressor(**settings, n_jobs=n_jobs).fit(X, y) for n_jobs in numbers]
     for one, other in pairwise(models):
-        assert_array_equal(one.coef_, other.coef_)
+        assert_array_equal(one.output_weights_, other.output_weights_)
         assert_array_equal(one.directions_, other.directions_)
         assert_array_equal(one.activation_.coefficients, other.activation_.coefficients)
         assert_array_equal(one.predict(X), other.predict(X))

@@ -29,7 +29,7 @@ def test_a_fixed_activation_is_the_ridge_on_its_random_features(name, activation
     np.testing.assert_allclose(model.transform(X), Z, rtol=0, atol=2e-6 * np.abs(Z).max())
     ridge = Ridge(alpha=1e-3 * 25 * len(Y)).fit(Z, Y)
     np.testing.assert_allclose(model.predict(X), ridge.predict(Z), rtol=0, atol=1e-4)
-    np.testing.assert_allclose(model.coef_, ridge.coef_, rtol=0, atol=1e-4 * np.abs(ridge.coef_).max())
+    np.testing.assert_allclose(model.output_weights_, ridge.coef_, rtol=0, atol=1e-4 * np.abs(ridge.coef_).max())
     if activation == "shared":
         assert np.mean(Z**2) == pytest.approx(1, rel=1e-6)
 
@@ -67,7 +67,7 @@ def test_refined_directions_train_under_a_fixed_activation():
     assert model.activation_.coefficients.shape == (1, 1)
     assert model.score(X, Y) > 0.8
     u = X @ model.directions_ + model.model_.directions.offset
-    np.testing.assert_allclose(model.predict(X), np.maximum(u, 0) @ model.coef_ + model.intercept_, atol=1e-4)
+    np.testing.assert_allclose(model.predict(X), np.maximum(u, 0) @ model.output_weights_ + model.intercept_, atol=1e-4)
 
 
 def test_projections_that_a_fixed_activation_does_not_follow_are_warned_of():

@@ -89,7 +89,7 @@ def test_any_chunks_are_the_fit_of_all_rows(table, begun, cuts, rung, weighted, 
     model = carried_on(begun[rung, weighted, n_outputs], table, cuts, weighted, n_outputs)
     expected = ridge_on(model, X, targets(y, n_outputs), weight if weighted else np.ones(240))
     assert_allclose(model.predict(X), expected.predict(model.transform(X)), rtol=1e-8)
-    assert_allclose(model.coef_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max())
+    assert_allclose(model.output_weights_, expected.coef_, rtol=0, atol=1e-8 * np.abs(expected.coef_).max())
 
 
 @pytest.mark.parametrize("rung", list(RUNGS))
@@ -107,7 +107,7 @@ def test_a_refined_model_and_more_rows_are_the_ridge_on_what_it_said_and_what_th
     y = np.abs(X[:, 0]) + X[:, 1] ** 2
     model = RFLAFRegressor(5, alpha=1e-4, curves=True, random_state=0).fit(X[:240], y[:240])
     assert model.curves_ is not None
-    said, v, ridge = model.predict(X[:240]), model.coef_, model.model_.last_layer.ridge
+    said, v, ridge = model.predict(X[:240]), model.output_weights_, model.model_.last_layer.ridge
     model.partial_fit(X[240:300], y[240:300]).partial_fit(X[300:], y[300:])
     target, Z = np.concatenate([said, y[240:]]), model.transform(X)
     Z = Z - Z.mean(axis=0)
@@ -126,7 +126,7 @@ def test_later_chunks_change_the_output_weights_only(table, begun):
     after = carried_on(before, table, [50])
     assert_array_equal(after.directions_, before.directions_)
     assert_array_equal(after.activation_.coefficients, before.activation_.coefficients)
-    assert not np.allclose(after.coef_, before.coef_, rtol=1e-3)
+    assert not np.allclose(after.output_weights_, before.output_weights_, rtol=1e-3)
     assert after.alpha_ == before.alpha_
 
 
@@ -304,7 +304,9 @@ def test_labels_fade_too():
 def test_fit_forgets_what_was_learned_before(table, begun):
     X, y, _ = table
     model = carried_on(begun["shared", False, 1], table, [90])
-    assert_array_equal(model.fit(X[:N_FIRST], y[:N_FIRST, 0]).coef_, begun["shared", False, 1].coef_)
+    assert_array_equal(
+        model.fit(X[:N_FIRST], y[:N_FIRST, 0]).output_weights_, begun["shared", False, 1].output_weights_
+    )
 
 
 def test_a_stored_model_goes_on_learning_bit_for_bit(table, begun):

@@ -154,7 +154,7 @@ def test_predictions_have_the_shape_of_the_targets_and_the_dtype_of_the_rows(los
         assert model.predict(rows).shape == targets.shape
         assert model.predict(rows).dtype == dtype
         assert np.isfinite(model.predict(rows)).all()
-        assert model.coef_.shape == (*targets.shape[1:], 10)
+        assert model.output_weights_.shape == (*targets.shape[1:], 10)
 
 
 @pytest.mark.slow
@@ -207,7 +207,7 @@ def test_the_number_of_threads_does_not_change_a_bit(loss, rung):
     X = rng.uniform(-2, 2, (2500, 2))  # several blocks
     y = rng.poisson(np.exp(X[:, 0])).astype(float)
     one, other = (quick_regressor(5, loss=loss, tol=1e-2, n_jobs=n_jobs, **rung).fit(X, y) for n_jobs in (1, 2))
-    assert_array_equal(one.coef_, other.coef_)
+    assert_array_equal(one.output_weights_, other.output_weights_)
     assert_array_equal(one.predict(X), other.predict(X))
 
 
@@ -388,7 +388,7 @@ def test_delta_is_in_the_units_of_the_targets(delta, factor):
     Z, off = model.transform(ROWS), model.predict(ROWS) - factor * TARGET
     pull = 2 * np.clip(off, -delta * factor, delta * factor) / off.size
     size = np.abs(pull).sum()
-    assert_allclose(Z.T @ pull + 2 * 1e-3 * 6 * model.coef_, 0, atol=1e-6 * size)
+    assert_allclose(Z.T @ pull + 2 * 1e-3 * 6 * model.output_weights_, 0, atol=1e-6 * size)
     assert abs(pull.sum()) < 1e-6 * size
 
 
@@ -436,7 +436,7 @@ def test_the_fit_of_counts_is_the_poisson_regression_of_its_own_features():
     model = quick_regressor(6, loss="poisson", alpha=1e-3, **PAPER).fit(ROWS, COUNTS)
     Z = model.transform(ROWS)
     reference = PoissonRegressor(alpha=2 * 1e-3 * 6, tol=1e-8, max_iter=10_000).fit(Z, COUNTS / COUNTS.mean())
-    assert_allclose(model.coef_, reference.coef_, rtol=1e-4, atol=1e-5)
+    assert_allclose(model.output_weights_, reference.coef_, rtol=1e-4, atol=1e-5)
     assert_allclose(model.predict(ROWS), COUNTS.mean() * reference.predict(Z), rtol=1e-4)
 
 

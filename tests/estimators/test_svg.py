@@ -94,7 +94,7 @@ def test_the_line_drawn_is_the_activation_up_to_its_scale(shared):
 def test_a_bank_shows_the_components_that_move_f_most(bank):
     z, curves = strongest_curves(bank.model_)
     assert curves.shape == (8, z.size)
-    own = (bank.activation_(z) * (bank.importance_ * bank.coef_)[:, None]).std(axis=1)
+    own = (bank.activation_(z) * (bank.importance_ * bank.output_weights_)[:, None]).std(axis=1)
     np.testing.assert_allclose(curves.std(axis=1), np.sort(own)[::-1][:8])
     html = bank._repr_html_()
     assert len(lines_of(html)) == 8

@@ -118,7 +118,7 @@ def test_the_picture_has_ink_where_the_curve_runs(shared, table):
 def test_a_bank_is_ranked_by_the_spread_of_its_contributions(rung, request, table):
     model = request.getfixturevalue(rung)
     bank = ActivationBankDisplay.from_estimator(model, table[0], n_shown=10).bank
-    spread = (model.transform(table[0]) * model.coef_).std(axis=0)
+    spread = (model.transform(table[0]) * model.output_weights_).std(axis=0)
     np.testing.assert_array_equal(bank.component, np.argsort(-spread, kind="stable"))
     np.testing.assert_allclose(bank.share.sum(), 1)
     np.testing.assert_allclose(np.sum(bank.density * np.diff(bank.edges), axis=1), 1)
@@ -129,7 +129,7 @@ def test_a_panel_of_the_bank_is_the_contribution_of_its_component(rung, request,
     model = request.getfixturevalue(rung)
     display = ActivationBankDisplay.from_estimator(model, table[0], n_shown=3)
     bank = display.bank
-    curve = model.activation_(bank.z)[bank.component[0]] * model.coef_[bank.component[0]]
+    curve = model.activation_(bank.z)[bank.component[0]] * model.output_weights_[bank.component[0]]
     np.testing.assert_allclose(bank.value[0], curve - curve.mean(), atol=1e-12)
     assert [ax.get_visible() for ax in display.axes_.flat] == [True] * 3
     np.testing.assert_array_equal(display.axes_.flat[0].get_lines()[-1].get_ydata(), bank.value[0])

@@ -431,12 +431,12 @@ def test_a_pruned_estimator_is_a_ridge_on_the_features_it_keeps(fitted):
     """Of trained features the targets are those that the trained weights answer: what they say and ridge v."""
     model, X, y = fitted
     pruned = model.prune(6)
-    assert (pruned.n_components_, pruned.coef_.shape, pruned.directions_.shape) == (6, (6,), (3, 6))
+    assert (pruned.n_components_, pruned.output_weights_.shape, pruned.directions_.shape) == (6, (6,), (3, 6))
     assert model.n_components_ > 6
     features, ridge = pruned.transform(X), model.model_.last_layer.ridge
     trained = model.stop_reason_ is StopReason.TRAINED
     target = model.predict(X) if trained else y
-    pulled = ridge * model.coef_[model.model_.last_layer.path.order[:6]] if trained else np.zeros(6)
+    pulled = ridge * model.output_weights_[model.model_.last_layer.path.order[:6]] if trained else np.zeros(6)
     Z = features - features.mean(axis=0)
     v = np.linalg.solve(Z.T @ Z / 600 + ridge * np.eye(6), Z.T @ target / 600 + pulled)
     np.testing.assert_allclose(pruned.predict(X), target.mean() + Z @ v, rtol=0, atol=1e-7)

@@ -527,7 +527,7 @@ def test_a_worker_that_is_killed_does_not_change_the_model(rows, client):
     model = named_regressor().fit(cut(X, 10).map_blocks(slowly, meta=np.empty((0, 0))), cut(y, 10).persist())
     killed.join()
     assert pid not in client.run(os.getpid).values()
-    assert_array_equal(model.coef_, undisturbed.coef_)
+    assert_array_equal(model.output_weights_, undisturbed.output_weights_)
     assert_array_equal(model.directions_, undisturbed.directions_)
 
 

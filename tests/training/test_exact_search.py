@@ -68,7 +68,7 @@ def test_the_gradient_vanishes_at_the_stated_penalty(seed, one_blas_thread):
     a = model.activation_.coefficients[0]
     assert tangential_share(reference.gradient(a), a) < 1e-6
     v, b = reference.solve(a)
-    np.testing.assert_allclose(model.coef_, v[:, 0], rtol=1e-6, atol=1e-8 * np.abs(v).max())
+    np.testing.assert_allclose(model.output_weights_, v[:, 0], rtol=1e-6, atol=1e-8 * np.abs(v).max())
     np.testing.assert_allclose(model.intercept_, b[0], rtol=1e-6, atol=1e-8)
 
 
@@ -90,7 +90,7 @@ def test_weights_and_outputs_count_as_in_the_formula(search, n_outputs, weighted
     model = RFLAFRegressor(9, basis=basis, alpha=1e-4, **EXACT).fit(X, y, sample_weight=weight)
     reference, a = Reference.of(model, X, y, weight), model.activation_.coefficients[0]
     assert tangential_share(reference.gradient(a), a) < 1e-6
-    np.testing.assert_allclose(model.coef_, reference.solve(a)[0].T, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(model.output_weights_, reference.solve(a)[0].T, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "origin"])

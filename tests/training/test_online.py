@@ -307,13 +307,15 @@ def test_later_chunks_change_the_output_weights_only():
     X, y = made(400, 0)
     model = classifier().partial_fit(X[:200], y[:200], classes=CLASSES[3])
     before = {name: getattr(model, name) for name in ("directions_", "activation_", "alpha_", "n_components_")}
-    coef, features = model.coef_.copy(), model.transform(X)
+    coef, features = model.output_weights_.copy(), model.transform(X)
     assert model.partial_fit(X[200:], y[200:]) is model
     for name, value in before.items():
         assert getattr(model, name) is value or name == "n_components_"
     assert_array_equal(model.transform(X), features)
-    assert np.any(model.coef_ != coef)
-    assert_allclose(features @ model.coef_.T + model.intercept_, model.decision_function(X), rtol=0, atol=1e-9)
+    assert np.any(model.output_weights_ != coef)
+    assert_allclose(
+        features @ model.output_weights_.T + model.intercept_, model.decision_function(X), rtol=0, atol=1e-9
+    )
     assert model.stop_reason_ is StopReason.GRADIENT
 
 
@@ -459,13 +461,13 @@ def test_a_stored_model_goes_on_learning_bit_for_bit(loss, n_classes):
     for one in (model, loaded):
         one.partial_fit(X[300:], y[300:])
     assert_array_equal(loaded.decision_function(X), model.decision_function(X))
-    assert_array_equal(loaded.coef_, model.coef_)
+    assert_array_equal(loaded.output_weights_, model.output_weights_)
 
 
 def test_the_number_of_threads_does_not_change_a_bit():
     X, y = made(5000, 0)
     one, other = (taught(classifier(4, n_jobs=n_jobs), X, y, [200]) for n_jobs in (1, 2))
-    assert_array_equal(one.coef_, other.coef_)
+    assert_array_equal(one.output_weights_, other.output_weights_)
     assert_array_equal(one.intercept_, other.intercept_)
 
 

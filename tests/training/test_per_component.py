@@ -55,7 +55,7 @@ def explicit_design(model: RFLAFRegressor, X: np.ndarray) -> np.ndarray:
 
 def coefficients(model: RFLAFRegressor) -> np.ndarray:
     """v_m a_m of one output: (n_components, n_basis)."""
-    return model.coef_[:, None] * model.activation_.coefficients
+    return model.output_weights_[:, None] * model.activation_.coefficients
 
 
 def explicit_ridge(model: RFLAFRegressor, X, y, weight=None):
@@ -147,7 +147,7 @@ def test_every_activation_has_a_penalty_of_one_and_the_objective_is_that_of_the_
     P = penalty(model.activation_.basis)
     a = model.activation_.coefficients
     np.testing.assert_allclose(np.einsum("mi,ij,mj->m", a, P, a), 1, rtol=1e-10)
-    objective = np.mean((y[:, 0] - model.predict(X)) ** 2) + 1e-2 * 8 * np.sum(model.coef_**2)
+    objective = np.mean((y[:, 0] - model.predict(X)) ** 2) + 1e-2 * 8 * np.sum(model.output_weights_**2)
     np.testing.assert_allclose(model.objective_trace_, [objective / y.var()], rtol=1e-9)
 
 
@@ -199,7 +199,7 @@ def test_under_a_large_penalty_the_activations_are_the_smoothed_pull_of_the_targ
 def test_a_larger_alpha_gives_straighter_activations_and_a_larger_error():
     X, y = sine_rows_in_unlike_units()
     models = [convex_regressor(alpha=alpha).fit(X, y[:, 0]) for alpha in np.logspace(-6, 2, 9)]
-    size = [np.sum(model.coef_**2) for model in models]
+    size = [np.sum(model.output_weights_**2) for model in models]
     bend = [np.sum(np.diff(coefficients(model), 2, axis=1) ** 2) for model in models]
     error = [np.mean((model.predict(X) - y[:, 0]) ** 2) for model in models]
     assert np.all(np.diff(size) < 0)
@@ -248,7 +248,7 @@ def test_the_output_weights_of_several_outputs_are_the_ridge_on_the_features(sam
     total = len(Y) if weight is None else weight.sum()
     ridge = Ridge(1e-3 * model.model_.directions.n_draws * total, fit_intercept=intercept)
     ridge.fit(model.model_.features(X), Y, sample_weight=weight)
-    np.testing.assert_allclose(model.coef_, ridge.coef_, rtol=0, atol=1e-8 * np.abs(ridge.coef_).max())
+    np.testing.assert_allclose(model.output_weights_, ridge.coef_, rtol=0, atol=1e-8 * np.abs(ridge.coef_).max())
     np.testing.assert_allclose(model.predict(X), ridge.predict(model.model_.features(X)), rtol=0, atol=1e-8 * 100)
 
 
@@ -286,7 +286,7 @@ def test_one_column_of_targets_is_one_output():
     X, y = sine_rows_in_unlike_units()
     flat, column = convex_regressor().fit(X, y[:, 0]), convex_regressor().fit(X, y)
     np.testing.assert_array_equal(column.predict(X)[:, 0], flat.predict(X))
-    assert column.coef_.shape == (1, 8)
+    assert column.output_weights_.shape == (1, 8)
 
 
 # The estimators
@@ -310,7 +310,7 @@ def test_any_number_of_threads_gives_the_same_model_bit_for_bit(sampling, n_outp
     one, two = (convex_regressor(n_jobs=n_jobs, **sampling).fit(X, y) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one.directions_, two.directions_)
     np.testing.assert_array_equal(one.activation_.coefficients, two.activation_.coefficients)
-    np.testing.assert_array_equal(one.coef_, two.coef_)
+    np.testing.assert_array_equal(one.output_weights_, two.output_weights_)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
@@ -360,7 +360,9 @@ def test_features_times_weights_are_the_prediction(sampling, n_outputs):
     X, y = sine_rows_in_unlike_units(n_outputs=n_outputs)
     y = y[:, 0] if n_outputs == 1 else y
     model = convex_regressor(**sampling).fit(X, y)
-    np.testing.assert_allclose(model.transform(X) @ model.coef_.T + model.intercept_, model.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(
+        model.transform(X) @ model.output_weights_.T + model.intercept_, model.predict(X), rtol=1e-9
+    )
     features = RandomActivationFeatures(8, random_state=0, **CONVEX, **sampling).fit(X, y)
     np.testing.assert_array_equal(features.transform(X), model.transform(X))
 

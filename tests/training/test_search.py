@@ -855,9 +855,9 @@ def test_predictions_are_bounded_far_from_the_rows(curves, dtype):
     far = np.random.default_rng(0).choice([-1e9, 0.0, 1e9], (200, 3)).astype(dtype)
     answers = model.predict(far)
     assert np.isfinite(answers).all()
-    bound = abs(model.intercept_) + np.abs(model.coef_) @ np.abs(model.activation_(np.linspace(-3, 3, 301))).max(
-        axis=-1
-    )
+    bound = abs(model.intercept_) + np.abs(model.output_weights_) @ np.abs(
+        model.activation_(np.linspace(-3, 3, 301))
+    ).max(axis=-1)
     assert np.abs(answers).max() <= 1.01 * bound
     assert np.abs(answers - y.mean()).max() < 50 * y.std()
 

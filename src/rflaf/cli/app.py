@@ -21,6 +21,7 @@ from .console import INTERRUPTED, explain, is_interruption, remark, results
 _MODULES = {
     "fit": "fit_command",
     "predict": "predict_command",
+    "explain": "explain_command",
     "evaluate": "model_commands",
     "inspect": "model_commands",
     "export": "model_commands",

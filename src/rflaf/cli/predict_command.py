@@ -52,7 +52,7 @@ def predict(
     deviation = _deviation(model) if std else None
     chunks = (_predictions(predictor, chunk, probabilities, deviation) for _, chunk in rows if chunk.num_rows)
     if out is None:
-        _print_rows(chunks, as_json)
+        print_rows(chunks, as_json)
         return
     with working("predicting"), replacing(out) as temporary:
         n_rows = write_chunks(chunks, temporary, like=out)
@@ -95,8 +95,8 @@ def _predictions(predictor: Predictor, table: Any, probabilities: bool, deviatio
     return pa.table({name: pa.array(np.asarray(values).tolist()) for name, values in columns.items()})
 
 
-def _print_rows(chunks: Iterator[Any], as_json: bool) -> None:
-    """Print predictions: CSV with a first line of names, or one JSON object per line."""
+def print_rows(chunks: Iterator[Any], as_json: bool) -> None:
+    """Print rows: CSV with a first line of names, or one JSON object per line."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for at, row in enumerate(row for chunk in chunks for row in chunk.to_pylist()):
         if as_json:

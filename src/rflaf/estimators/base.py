@@ -46,8 +46,9 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
+from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
-from .rows_in import Fitting, ReadsRows, shown
+from .rows_in import Fitting, shown
 from .splits import splits_of
 from .svg import activation_figure
 
@@ -75,7 +76,7 @@ def _too_large(pool: Pool) -> str:
     )
 
 
-class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base class of the estimators: arguments, fitting, and the features as a transformer."""
 
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
@@ -337,7 +338,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self.oof_prediction_ = None if held_out is None else self._held_out_answer(held_out.decision)
         self.cv_error_ = None if held_out is None else held_out.error
         self.cv_standard_error_ = None if held_out is None else held_out.standard_error
-        self._feature_importance = result.column_importance
+        self._feature_importance, self._centre = result.column_importance, result.centre
         if self.table_encoding_ is not None and len(self.table_encoding_.feature_names) == result.model.n_features:
             self.column_importance_ = self.table_encoding_.totals_by_column(self._feature_importance)
         self.objective_trace_ = result.trace
@@ -358,7 +359,7 @@ class RandomFeatureEstimator(ReadsRows, ClassNamePrefixFeaturesOutMixin, Transfo
         self.curves_ = model.curves
         self.directions_ = model.directions.W
         self.importance_ = model.directions.importance
-        self.coef_ = model.v[:, 0] if single else model.v.T
+        self.output_weights_ = model.v[:, 0] if single else model.v.T
         self.intercept_ = float(model.intercept[0]) if single else model.intercept
         self.n_components_ = model.n_components
 

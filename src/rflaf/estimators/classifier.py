@@ -97,10 +97,12 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     directions_, importance_ : arrays (n_features, n_components_), for raw inputs, and (n_components_,), sqrt(p/q)
     curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
     classes_ : array (n_classes,), labels in order
-    coef_, intercept_ : arrays (n_outputs, n_components_), (n_outputs,): one output for two classes, else one per class
+    output_weights_, intercept_ : arrays (n_outputs, n_components_), (n_outputs,): one output for two classes, else one
+        per class
     n_components_, alpha_, bandwidth_ : width after duplicates are merged, penalty and length scale used
     loss_ : Loss that was minimised, in the units of the target
-    column_importance_ : array (n_features_in_,), how much each column moves the model, as shares that sum to one
+    column_importance_, feature_importances_ : array (n_features_in_,), how much each column moves the model, as shares
+        that sum to one
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage

@@ -103,10 +103,11 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     activation_ : Activation, callable, with ``slope`` and ``standard_error``
     directions_, importance_ : arrays (n_features, n_components_), for raw inputs, and (n_components_,), sqrt(p/q)
     curves_ : ColumnCurves or None, curves of the columns; None if all columns are straight
-    coef_, intercept_ : output weights v, (n_components_,) or (n_outputs, n_components_); float or (n_outputs,)
+    output_weights_, intercept_ : v, (n_components_,) or (n_outputs, n_components_); float or (n_outputs,)
     n_components_, alpha_, bandwidth_ : width after duplicates are merged, penalty and length scale used
     loss_ : Loss that was minimised, in the units of the target
-    column_importance_ : array (n_features_in_,), how much each column moves the model, as shares that sum to one
+    column_importance_, feature_importances_ : array (n_features_in_,), how much each column moves the model, as shares
+        that sum to one
     trials_ : tuple of Trial, recipes tried on held-out rows, the chosen one first; empty for random directions
     selection_ : Selection or None, nested path of greedy selection with its error at every width
     leverage_, leverage_scores_, effective_dimension_ : scores of the pool and their mean; None unless by leverage

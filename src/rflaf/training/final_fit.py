@@ -83,7 +83,10 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """A model and how it was found; ``beyond`` is the share of projections that a fixed activation does not follow."""
+    """A model and how it was found.
+
+    ``beyond`` is the share of projections that a fixed activation does not follow, ``centre`` the means of the columns.
+    """
 
     model: RandomFeatureModel
     loss: Loss
@@ -102,6 +105,7 @@ class FitResult:
     beyond: float = 0.0
     left_out: Array | None = None
     held_out: HeldOut | None = None
+    centre: Array | None = None
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
@@ -114,7 +118,7 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
         weight = np.ones(used.size) if all_rows.weight is None else all_rows.weight[used]
         found["held_out"] = report_held_out(fit, fitted.left_out[used], used, all_rows.y[used], weight)
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
-    measured["left_out"] = fitted.left_out
+    measured |= {"left_out": fitted.left_out, "centre": problem.moments.X.mean}
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 
 

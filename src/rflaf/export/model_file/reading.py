@@ -267,6 +267,7 @@ def _read_result(node: Node, n_features: int) -> FitResult:
         trace=node["trace"].array(None, finite=False),
         stop_reason=node["stop_reason"].one_of(StopReason.__members__),
         column_importance=node["column_importance"].array(n_features, finite=False),
+        centre=node["centre"].maybe(lambda means: means.array(n_features)) if "centre" in node.value else None,
         leverage=node["leverage"].maybe(_read_leverage),
         selection=node["selection"].maybe(_read_selection),
         trials=tuple(_read_trial(trial) for trial in node["trials"].items()),

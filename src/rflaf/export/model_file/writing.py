@@ -64,6 +64,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
         "trace": np.asarray(estimator.objective_trace_, np.float64),
         "stop_reason": estimator.stop_reason_,
         "column_importance": estimator._feature_importance,
+        "centre": estimator._centre,
         "leverage": estimator.leverage_,
         "selection": estimator.selection_,
         "trials": [

@@ -8,7 +8,19 @@ import sys
 from importlib import import_module
 from typing import Any
 
-_LOOPS = ("cache", "cholesky", "curvature", "curves", "features", "losses", "network", "pairs", "refined", "vectors")
+_LOOPS = (
+    "cache",
+    "cholesky",
+    "contributions",
+    "curvature",
+    "curves",
+    "features",
+    "losses",
+    "network",
+    "pairs",
+    "refined",
+    "vectors",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -8,10 +8,11 @@ from rflaf.estimators.svg import BLUE, GREEN, GREY, ORANGE, PALETTE, SKY, VERMIL
 
 from .component_plots import ActivationBankDisplay, ActivationDisplay, LeverageDisplay, SpectrumDisplay, WidthDisplay
 from .predictions import CalibrationDisplay, ColumnCurveDisplay, PartialEffectDisplay, ResidualDisplay
+from .reasons import WaterfallDisplay
 from .style import require_matplotlib
 
 __all__ = [
     "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "SKY", "VERMILION", "ActivationBankDisplay", "ActivationDisplay",
     "CalibrationDisplay", "ColumnCurveDisplay", "LeverageDisplay", "PartialEffectDisplay", "ResidualDisplay",
-    "SpectrumDisplay", "WidthDisplay", "require_matplotlib",
+    "SpectrumDisplay", "WaterfallDisplay", "WidthDisplay", "require_matplotlib",
 ]  # fmt: skip

@@ -168,11 +168,15 @@ class TableEncoding:
         )
         return replace(self, decisions=decisions)
 
+    @property
+    def origins(self) -> Array:
+        """For each encoded column the number of its column among ``input_names``, (n_features,)."""
+        place = {name: at for at, name in enumerate(self.input_names)}
+        return np.array([place[column.name] for column in self.columns for _ in column.feature_names], np.intp)
+
     def totals_by_column(self, values: Array) -> Array:
         """Return values of the encoded columns (n_features,) summed by column of the table: (n_columns,)."""
-        place = {name: at for at, name in enumerate(self.input_names)}
-        origin = [place[column.name] for column in self.columns for _ in column.feature_names]
-        return np.bincount(origin, values, len(place))
+        return np.bincount(self.origins, values, len(self.input_names))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON; `from_dict` takes them back."""
