@@ -144,7 +144,7 @@ def fit_shared(fit: Fit, directions: Directions, learned: LearnedActivation) -> 
     features = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     activation = Activation(spec.basis, a, learned.covariance)
     if not fit.closed_form:
-        return _of_risk(activation, _minimise(fit, directions, features, directions.importance))
+        return of_risk(activation, minimise_on(fit, directions, features, directions.importance))
     equations = features.sum_equations(fit.source, fit.executor).scale(directions.importance)
     system = equations.system(spec.intercept)
     choice = best_ridge(fit, features, directions, directions.importance, equations, system)
@@ -190,7 +190,7 @@ def _descend_exactly_by_loss(fit: Fit, directions: Directions, learned: LearnedA
         found = minimise_on_sphere(risk.evaluate, learned.a, steps, _FALL, risk.metric(learned.a))
     a, trace, reason = found
     activation = Activation(spec.basis, a[None], learned.covariance)
-    return replace(_of_risk(activation, risk.solve(a)), solved=reason, trace=tuple(trace))
+    return replace(of_risk(activation, risk.solve(a)), solved=reason, trace=tuple(trace))
 
 
 def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
@@ -216,16 +216,16 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
 def _minimise_per_component(fit: Fit, directions: Directions, features: ExpandedMap, importance: Array) -> Fitted:
     """Fit one activation per component under any loss; if outputs share the activations, v is solved for again."""
     spec = fit.spec
-    convex = _minimise(fit, directions, features, importance)
+    convex = minimise_on(fit, directions, features, importance)
     theta = convex.v.reshape(directions.n_components, -1, fit.source.n_outputs)
     shapes = leading_shapes(theta)
     a = shapes @ features.T.T
     if theta.shape[2] == 1:
-        return replace(_of_risk(_of_shapes(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
+        return replace(of_risk(_of_shapes(spec.basis, a), convex), v=np.einsum("mi,mio->mo", shapes, theta))
     kept = compile_map(directions, spec.basis.pieces(a), a, fit.source.dtype)
     same = fit.respecified(alpha=convex.ridge / directions.n_draws)
     start = np.einsum("mi,mio->mo", shapes, theta), convex.intercept
-    return _of_risk(_of_shapes(spec.basis, a), _minimise(same, directions, kept, directions.importance, start))
+    return of_risk(_of_shapes(spec.basis, a), minimise_on(same, directions, kept, directions.importance, start))
 
 
 def keep_trained(
@@ -247,7 +247,7 @@ def keep_trained(
     return replace(fitted, v=v, intercept=system.y_mean - system.z_mean @ v)  # a solution with a jitter has another
 
 
-def _minimise(
+def minimise_on(
     fit: Fit, directions: Directions, features: RowFeatures, importance: Array, start: tuple[Array, Array] | None = None
 ) -> RiskSolution:
     """Minimise the regularised risk on given features; choose its ridge if none is given."""
@@ -379,7 +379,8 @@ def _of_ridge(activation: Activation, solution: RidgeSolution, layer: LastLayer)
     return _fitted(activation, solution, layer, StopReason.CONVEX)
 
 
-def _of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
+def of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
+    """Return what a solution for given features says of a fit."""
     return _fitted(activation, solution, None, solution.stop_reason)
 
 

@@ -29,6 +29,7 @@ from .specification import FIRST_WIDTH, SEARCH_ROWS
 
 _log = logging.getLogger("rflaf")
 _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to rank recipes under the squared loss
+_EFFORT_OF_OTHERS = 0.5  # under other losses: penalties that are too weak for all epochs are refused all the same
 _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
@@ -85,8 +86,8 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
         to_search = fit.source.sample(SEARCH_ROWS * fit.source.n_samples // n_rows, fit.rng)
     sample = read(to_search, range(len(to_search)), _mean_weight(fit))
     effort = _EFFORT_OF_MANY if n_rows > MOST_FOLDED_ROWS else max(_EFFORT, min(1.0, (_ALL_EPOCHS / n_rows) ** 0.5))
-    if not fit.closed_form:  # the best penalty depends on the number of epochs
-        effort = 1.0
+    if not fit.closed_form:
+        effort = _EFFORT_OF_OTHERS
     hunt = hold_out(sample, problem.moments.X.mean, problem.moments.scale, fit.rng, effort)
     if spec.splits is not None:
         hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))

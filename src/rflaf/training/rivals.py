@@ -3,32 +3,33 @@
     constant, linear, a sum of functions of single columns, such a sum with random directions
 
 Under the squared loss each is one ridge, and what it says of a row without the row's fold has a closed form
-(`Spectrum.leave_folds_out`); under other losses it is fitted again without each of the first folds. The simplest model
-that the rows held out cannot tell from the best is the answer, so no answer is worse on them than a linear model.
+(`Spectrum.leave_folds_out`); under other losses it is fitted without each fold (`rflaf.training.loss_rivals`). The
+simplest model that the rows held out cannot tell from the best is the answer, so no answer is worse on them than a
+linear model.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions.densities import AxesFirst, Directions
-from rflaf.functions.losses import same_units
 from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
-from rflaf.rows.blocks import ArraySource
 from rflaf.training.solvers.refined.race import Settled
 from rflaf.training.solvers.refined.search import Hunt
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
 from .held_out import folds_of_splits, report_held_out, rows_in_use
-from .problem import Fit, in_units, measure_finite
-from .specification import FEW_ROWS, FitSpec
+from .loss_rivals import constant_outputs, fit_judged, judge_by_folds
+from .problem import Fit
+from .specification import FEW_ROWS, FIRST_WIDTH, FitSpec
 
 _log = logging.getLogger("rflaf")
 _LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
@@ -36,17 +37,17 @@ _MEAN = "the mean"
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
-_FITTED_SPLITS, _MOST_UNKNOWNS = 2, 500  # of a model without a closed form
+_MOST_LINEAR_NUMBERS = 5_000_000  # of a table that is split once and fitted without a closed form
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A simpler model: its specification, and what it says of every row held out, with the loss."""
+    """A simpler model: what it says of every row held out, with the loss, and how to fit it to all rows."""
 
     name: str
-    spec: FitSpec
     outputs: Array
     losses: Array
+    finish: Callable[[], FitResult]
     result: FitResult | None = None
 
     @property
@@ -56,28 +57,40 @@ class Rival:
 
 def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     """Return the simpler models, the simplest first."""
-    n_features, models = fit.source.n_features, list[tuple[str, FitSpec]]()
+    n_features, models, few = fit.source.n_features, list[tuple[str, FitSpec]](), _for_few_rows(fit)
     if n_features <= _MOST_LINEAR_COLUMNS:
-        random = fit.spec.for_few_rows(n_features)[-1]
+        random = few[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
         models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
-    few = fit.spec.for_few_rows(n_features)
     if len(few) == 1:
         return [*models, ("random directions", few[0])]
     additive = "functions of single columns"
     return [*models, (additive, few[0]), (f"{additive} and random directions", few[1])]
 
 
+def _for_few_rows(fit: Fit) -> list[FitSpec]:
+    """Return models of given directions; half as many of them where outputs may need two shapes of each."""
+    spec, n_features = fit.spec, fit.source.n_features
+    if not fit.closed_form and fit.source.n_outputs > 1:
+        width = FIRST_WIDTH if spec.n_components is None else spec.n_components
+        halved = replace(spec, n_components=-(-width // 2))
+        return halved.for_few_rows(n_features) if 2 * n_features <= width // 2 else spec.for_few_rows(n_features)[:1]
+    return spec.for_few_rows(n_features)
+
+
 def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
     """Return the simpler models with what they say of the rows held out; none where the search has no folds."""
-    if fit.spec.alpha is not None or not fit.spec.per_component or not hunt.is_folded:
+    if fit.spec.alpha is not None or not fit.spec.per_component:
         return []
+    if not hunt.is_folded:
+        quick = not fit.closed_form and hunt.table.X.size <= _MOST_LINEAR_NUMBERS
+        return _by_fits(fit, hunt) if quick else []
     folds = folds_of_splits(hunt.splits, hunt.table.n_rows)
     if fit.closed_form and folds is not None:
         return _in_closed_form(fit, hunt, folds)
-    return _by_fits(fit, hunt if folds is None else hunt.first(_FITTED_SPLITS))
+    return _by_fits(fit, hunt)
 
 
 def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult | None:
@@ -96,8 +109,7 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     hunt, used = found.hunt, rows_in_use(fit.source)[0]
     judged = hunt.held_out[: chosen.losses.size]
     held_out = report_held_out(fit, chosen.outputs, used[judged], hunt.table.y[judged], hunt.table.weight[judged])
-    result = run_algorithm1(replace(fit, spec=replace(chosen.spec, splits=None)))
-    return replace(_answer(fit, chosen, result), held_out=held_out)
+    return replace(_answer(fit, chosen, chosen.finish()), held_out=held_out)
 
 
 def best_of_simple(fit: Fit) -> FitResult:
@@ -147,35 +159,22 @@ def _left_out(fit: Fit, name: str, spec: FitSpec, folds: Array) -> Rival:
     if rows.weight is not None:
         weight = rows.weight.astype(np.float64)
         losses = losses * weight * (np.count_nonzero(weight) / weight.sum())
-    return Rival(name, spec, result.left_out, losses, result)
+    return Rival(name, result.left_out, losses, lambda: result, result)
 
 
 def _by_fits(fit: Fit, hunt: Hunt) -> list[Rival]:
-    """Return some of the simpler models with their losses on the rows held out; the first fold chooses their ridge."""
-    rivals = list[Rival]()
-    for name, spec in specifications(fit):
-        if spec.alpha is None and _n_unknowns(spec) * fit.source.n_outputs <= _MOST_UNKNOWNS:
-            outputs = _outputs(fit, spec, hunt)
-            rivals.append(Rival(name, spec, outputs, hunt.losses(fit.problem.loss, outputs)))
+    """Return the simpler models, each with the ridge of lowest loss on the rows held out."""
+    rivals, alone = list[Rival](), fit.respecified(splits=None)
+    for name, spec in specifications(alone):
+        finish = partial(run_algorithm1, replace(alone, spec=spec))
+        if spec.alpha is not None:
+            outputs = constant_outputs(fit, hunt)
+        else:
+            judged = judge_by_folds(alone, spec, hunt)
+            outputs = judged.left_out.outputs
+            finish = finish if fit.closed_form else partial(fit_judged, alone, judged)
+        rivals.append(Rival(name, outputs, hunt.losses(fit.problem.loss, outputs), finish))
     return rivals
-
-
-def _n_unknowns(spec: FitSpec) -> int:
-    return spec.most_components * spec.basis.n_basis
-
-
-def _outputs(fit: Fit, spec: FitSpec, hunt: Hunt) -> Array:
-    """Return what models fitted without a fold say of its rows."""
-    table, loss, outputs = hunt.table, fit.problem.loss, []
-    inside = replace(fit, spec=replace(spec, splits=None))
-    for kept, held_out in hunt.splits:
-        part = ArraySource(table.X[kept], table.y[kept], table.weight[kept].astype(table.X.dtype))
-        moments, units = measure_finite(part, fit.executor), same_units(part.n_outputs)
-        problem = in_units(part, loss, moments, units, fit.spec.intercept, fit.rng)
-        result = run_algorithm1(replace(inside, problem=problem))
-        inside = inside.respecified(alpha=result.alpha)
-        outputs.append(result.model.decision(table.X[held_out]))
-    return np.concatenate(outputs)
 
 
 def _answer(fit: Fit, chosen: Rival, result: FitResult) -> FitResult:

@@ -57,6 +57,10 @@ class Loss:
         """Return the derivatives in f, (n_rows, n_outputs)."""
         raise NotImplementedError
 
+    def value_and_slope(self, f: Array, y: Array) -> tuple[Array, Array]:
+        """Return `value` and `slope`, in one go where they share work."""
+        return self.value(f, y), self.slope(f, y)
+
     def curvature(self, f: Array, y: Array) -> Array:
         """Return the second derivatives in every output, (n_rows, n_outputs): the diagonal of the Hessian of a row."""
         raise NotImplementedError

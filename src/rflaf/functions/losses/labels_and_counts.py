@@ -95,6 +95,12 @@ class Softmax(Loss):
     def slope(self, f: Array, y: Array) -> Array:
         return scipy.special.softmax(f, axis=1) - y
 
+    def value_and_slope(self, f: Array, y: Array) -> tuple[Array, Array]:
+        f = f - f.max(axis=1, keepdims=True)
+        p = np.exp(f)
+        total = p.sum(axis=1)
+        return np.log(total) - np.einsum("io,io->i", y, f), p / total[:, None] - y
+
     def curvature(self, f: Array, y: Array) -> Array:
         p = scipy.special.softmax(f, axis=1)
         return p * (1 - p)

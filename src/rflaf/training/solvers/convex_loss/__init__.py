@@ -10,11 +10,13 @@ at the solution there, which leaves some six passes. With one output and few fea
 than a pass, and six to eight steps are enough.
 """
 
+from .by_folds import FoldedProblem, LeftOut, leave_folds_out
 from .descent import RiskSolution, hides_rounding, minimise_risk, tolerance, whiten
 from .objective import KeptRows, MadeRows, OneFold, PastRows, Risk, on_row_space
 from .ridge_choice import RidgeChoice, choose_ridge, ridge_grid
 
 __all__ = [
-    "KeptRows", "MadeRows", "OneFold", "PastRows", "RidgeChoice", "Risk", "RiskSolution", "choose_ridge",
-    "hides_rounding", "minimise_risk", "on_row_space", "ridge_grid", "tolerance", "whiten",
+    "FoldedProblem", "KeptRows", "LeftOut", "MadeRows", "OneFold", "PastRows", "RidgeChoice", "Risk",
+    "RiskSolution", "choose_ridge", "hides_rounding", "leave_folds_out", "minimise_risk",
+    "on_row_space", "ridge_grid", "tolerance", "whiten",
 ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -51,6 +52,14 @@ def whiten(risk: Risk, ridge: float, base: Array) -> Whitening:
     usual = min(risk.loss.curvature_bound, 1.0)
     curvature = curvature if curvature > _LEAST_CURVATURE * usual else usual  # the loss may be straight at the start
     return curvature, risk.system.factor(2 * ridge / curvature)
+
+
+class Smooth(Protocol):
+    """A function to descend on: its value and gradient, and the rounding of the value."""
+
+    rounding: float
+
+    def objective(self, x: Array) -> tuple[float, Array]: ...
 
 
 @dataclass
@@ -164,7 +173,7 @@ def minimise_risk(
             V, b = problem.unpack(x)
             problem = problem.rewhitened(x)
             x = problem.pack(V, b)
-        x, reason = _descend(problem, x, limit(), min(left, _ROUND))
+        x, reason = descend(problem, x, limit(), min(left, _ROUND))
         left -= _ROUND
     V, b = problem.unpack(x)
     value, last = problem.objective(x)
@@ -188,7 +197,7 @@ def worth_rewhitening(risk: Risk) -> bool:
     return few and not risk.loss.straight and not _by_newton(risk)
 
 
-def _descend(problem: _Whitened, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
+def descend(problem: Smooth, x: Array, limit: float, max_iter: int) -> tuple[Array, StopReason]:
     """Run L-BFGS until the gradient is below ``limit``.
 
     SciPy's L-BFGS compares values of the objective, whose rounding in float32 hides a fall long before the gradient is

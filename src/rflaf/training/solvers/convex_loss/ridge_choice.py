@@ -19,6 +19,8 @@ from .objective import KEPT_FEATURE_BYTES, KeptRows, OneFold, Risk, Whitening
 
 _ROWS_FOR_ONE_FOLD = 2000  # with more rows a single fold suffices to judge by
 _PATH_TOLERANCE = 3e-2  # of the gradient while ridges are compared
+_FEW_UNKNOWNS = 200  # are solved for to all digits at hardly any cost
+_OF_FEW_ROWS = 1.0, 1e-2  # of that tolerance, with many rows and with few
 
 
 def ridge_grid(risk: Risk, base: Array) -> Array:
@@ -47,12 +49,14 @@ def choose_ridge(
     """
     folds, weights = _fold_weights(risk, source)
     used = [fold for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
-    used = used[:1] if risk.system.count > _ROWS_FOR_ONE_FOLD else used
+    few = risk.system.count <= _ROWS_FOR_ONE_FOLD
+    used = used if few else used[:1]
     split = _split_in_single if _searched_in_single(risk, source, memory) else _split
     parts = [split(risk, folds, weights, fold) for fold in used]
     if not parts:
         return RidgeChoice(float(ridges[0]))
-    tol = tolerance(risk, _PATH_TOLERANCE)
+    exact = risk.loss.straight or risk.system.G.shape[0] * risk.n_outputs <= _FEW_UNKNOWNS
+    tol = tolerance(risk, _PATH_TOLERANCE) if exact else _PATH_TOLERANCE * _OF_FEW_ROWS[few]
     starts: list[tuple[Array, Array] | None] = [None] * len(parts)
     first: dict[int, tuple[Array, Array]] = {}
 
