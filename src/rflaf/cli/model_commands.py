@@ -91,7 +91,7 @@ def export(
 ) -> None:
     """Write the model of a file as ONNX, or as C99, JavaScript, Java, Go, Rust or SQL without dependencies.
 
-    ONNX takes the columns of the table, one input each; all others take encoded columns, which a comment lists.
+    All take the columns of the table: ONNX one input each, C a struct, SQL a table.
 
     Example:  rflaf export houses.rflaf --to c --out houses.h
     """

@@ -25,6 +25,7 @@ from .formula import formula_of
 from .languages import DIALECTS, write_program
 from .onnx_graph import convert, register_onnx_converters
 from .sql import write_select
+from .table_form import TableForm, form_of
 from .table_graph import convert_table, encoded_columns
 
 LANGUAGES = ("c", *DIALECTS, "sql")
@@ -74,7 +75,8 @@ def to_c(
     probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
     classifier, a number for every class and then the number of the label; the comment on top of the header lists
     columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
-    Of an estimator fitted to a table of mixed columns the function takes encoded rows.
+    Of an estimator fitted to a table of mixed columns this function takes encoded rows, and ``NAME_predict_row`` a
+    struct of the columns themselves, see `rflaf.export.table_form`.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((100, 2))
@@ -82,7 +84,7 @@ def to_c(
     >>> "void tiny_predict(const float *x, float *out)" in header
     True
     """
-    text = write_header(formula_of(estimator, _precision(dtype)), name, _described(estimator))
+    text = write_header(formula_of(estimator, _precision(dtype)), name, _described(estimator), _form(estimator))
     if path is not None:
         _write(path, text.encode("ascii"))
     return text
@@ -104,7 +106,8 @@ def to_source(estimator: Any, path: str | os.PathLike[str] | None = None, *, lan
     Returns
     -------
     Text. A function takes a row of numbers and returns the prediction, or a number for every class and last the number
-    of the label; of an estimator fitted to a table of mixed columns it takes encoded rows, which a comment lists.
+    of the label. Of an estimator fitted to a table of mixed columns there is a second function, which takes the columns
+    of the table, see `rflaf.export.table_form`; SQL takes them only.
     Answers agree with Python within 1e-8 of their spread. The functions keep no state: threads may share them.
 
     >>> from rflaf import RFLAFRegressor
@@ -121,10 +124,11 @@ def to_source(estimator: Any, path: str | os.PathLike[str] | None = None, *, lan
     formula = formula_of(estimator, np.float64)
     if language == "sql":
         names = getattr(estimator, "feature_names_in_", None)
-        text = write_select(formula, name, [f"x{i}" for i in range(formula.n_features)] if names is None else names)
+        columns = [f"x{i}" for i in range(formula.n_features)] if names is None else names
+        text = write_select(formula, name, columns, _form(estimator))
     else:
-        columns = _described(estimator)
-        text = write_program(formula, DIALECTS[language], name, [] if columns is None else list(columns))
+        described = _described(estimator)
+        text = write_program(formula, language, name, [] if described is None else list(described), _form(estimator))
     if path is not None:
         _write(path, text.encode())
     return text
@@ -134,6 +138,12 @@ def _described(estimator: Any) -> Any:
     """Return what the columns of a row are, or None."""
     encoding = getattr(estimator, "table_encoding_", None)
     return getattr(estimator, "feature_names_in_", None) if encoding is None else encoded_columns(encoding)
+
+
+def _form(estimator: Any) -> TableForm | None:
+    """Return the form of the table that an estimator was fitted to, or None."""
+    encoding = getattr(estimator, "table_encoding_", None)
+    return None if encoding is None else form_of(encoding)
 
 
 def _write(path: str | os.PathLike[str], data: bytes) -> None:

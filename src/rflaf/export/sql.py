@@ -13,20 +13,30 @@ from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .formula import Formula, Head, Link
+from .sql_rows import encoded_columns, number, quoted_name, text_literal
+from .table_form import TableForm
 
 
-def write_select(formula: Formula, table: str, columns: Sequence[str]) -> str:
-    """Return the statement: the columns of ``table``, and the answers of every row as further columns."""
+def write_select(formula: Formula, table: str, columns: Sequence[str], form: TableForm | None = None) -> str:
+    """Return the statement: the columns of ``table``, and the answers of every row as further columns.
+
+    With ``form`` the columns are those of the table that the model was fitted to.
+    """
     if formula.head is None:
         remedy = "Export it to C or ONNX, or fit a regressor."
         raise InvalidParameterError("only regressors and classifiers are written as SQL", "features", remedy)
-    quoted = [_quoted(column) for column in columns]
+    quoted, source = [quoted_name(column) for column in columns], quoted_name(table)
+    kept = ", ".join(quoted)
+    if form is not None:
+        kept = ", ".join(quoted_name(field.name) for field in form.fields)
+        encoded = ",\n".join(f"{text} AS rflaf_x{at}" for at, text in enumerate(encoded_columns(form)))
+        quoted = [f"rflaf_x{at}" for at in range(form.n_encoded)]
+        source = f"(SELECT {kept},\n{encoded}\nFROM {source}) AS rflaf_table"
     places = ",\n".join(_places(formula, quoted))
-    inner = f"SELECT *{',' if places else ''}\n{places}\nFROM {_quoted(table)}"
+    inner = f"SELECT *{',' if places else ''}\n{places}\nFROM {source}"
     inputs = ",\n".join(f"{_input(formula, m, quoted)} AS rflaf_u{m}" for m in range(formula.n_components))
     outputs = ",\n".join(f"{_output(formula, o)} AS rflaf_f{o}" for o in range(formula.head.intercept.size))
-    answers = ",\n".join(f"{text} AS {_quoted(name)}" for name, text in _answers(formula.head))
-    kept = ", ".join(quoted)
+    answers = ",\n".join(f"{text} AS {quoted_name(name)}" for name, text in _answers(formula.head))
     return (
         f"SELECT {kept},\n{answers}\nFROM (SELECT {kept},\n{outputs}\nFROM (SELECT {kept},\n{inputs}\n"
         f"FROM ({inner}) AS rflaf_rows) AS rflaf_inputs) AS rflaf_outputs\n"
@@ -38,15 +48,15 @@ def _places(formula: Formula, columns: Sequence[str]) -> Iterator[str]:
     for c, column in enumerate(formula.columns):
         x = columns[column]
         first, last = int(formula.start[c]), int(formula.start[c + 1]) - 2
-        cells = [f"WHEN {x} >= {_number(formula.nodes[k] + formula.rest[k])} THEN {k}" for k in range(last, first, -1)]
+        cells = [f"WHEN {x} >= {number(formula.nodes[k] + formula.rest[k])} THEN {k}" for k in range(last, first, -1)]
         yield f"CASE {' '.join(cells)} ELSE {first} END AS rflaf_k{c}" if cells else f"{first} AS rflaf_k{c}"
         shares = []
         for k in range(first, last + 1):
             low, high = (-FARTHEST if k == first else 0.0), (FARTHEST if k == last else 1.0)
-            share = f"({x} - {_number(formula.nodes[k] + formula.rest[k])}) * {_number(formula.gaps[k])}"
+            share = f"({x} - {number(formula.nodes[k] + formula.rest[k])}) * {number(formula.gaps[k])}"
             shares.append((k, _clipped(share, low, high)))
         parts = [
-            f"WHEN {x} >= {_number(formula.nodes[k] + formula.rest[k])} THEN {share}"
+            f"WHEN {x} >= {number(formula.nodes[k] + formula.rest[k])} THEN {share}"
             for k, share in reversed(shares)
             if k > first
         ]
@@ -58,13 +68,13 @@ def _places(formula: Formula, columns: Sequence[str]) -> Iterator[str]:
 
 
 def _input(formula: Formula, m: int, columns: Sequence[str]) -> str:
-    terms = [_number(formula.bias[m])]
+    terms = [number(formula.bias[m])]
     for c, column in enumerate(formula.linear):
-        terms.append(f"{_number(formula.W[c, m])} * ({columns[column]} - {_number(formula.centre[column])})")
+        terms.append(f"{number(formula.W[c, m])} * ({columns[column]} - {number(formula.centre[column])})")
     for c in range(formula.columns.size):
         first, last = int(formula.start[c]), int(formula.start[c + 1]) - 2
         cases = " ".join(
-            f"WHEN {k} THEN {_number(formula.H[k, m])} + rflaf_t{c} * {_number(formula.H[k + 1, m] - formula.H[k, m])}"
+            f"WHEN {k} THEN {number(formula.H[k, m])} + rflaf_t{c} * {number(formula.H[k + 1, m] - formula.H[k, m])}"
             for k in range(first, last + 1)
         )
         terms.append(f"CASE rflaf_k{c} {cases} END")
@@ -73,22 +83,22 @@ def _input(formula: Formula, m: int, columns: Sequence[str]) -> str:
 
 def _output(formula: Formula, o: int) -> str:
     assert formula.head is not None
-    terms = [_number(formula.head.intercept[o])]
+    terms = [number(formula.head.intercept[o])]
     n_tables, n_cells, _ = formula.table.shape
     for m in range(formula.n_components):
         table, u = formula.table[m % n_tables], f"rflaf_u{m}"
-        cases = [f"WHEN {u} < {_number(k + 0.5 - formula.middle)} THEN {_cubic(table[k], u, k - formula.middle)}"
+        cases = [f"WHEN {u} < {number(k + 0.5 - formula.middle)} THEN {_cubic(table[k], u, k - formula.middle)}"
                  for k in range(n_cells)]  # fmt: skip
         ends = [_at(table[0], -0.5), _at(table[-1], 0.5)]
-        below = f"WHEN {u} < {_number(-0.5 - formula.middle)} THEN {_number(ends[0])}"
-        weight = _number(formula.head.weights[m, o])
-        terms.append(f"{weight} * CASE {below} {' '.join(cases)} ELSE {_number(ends[1])} END")
+        below = f"WHEN {u} < {number(-0.5 - formula.middle)} THEN {number(ends[0])}"
+        weight = number(formula.head.weights[m, o])
+        terms.append(f"{weight} * CASE {below} {' '.join(cases)} ELSE {number(ends[1])} END")
     return "(" + " + ".join(terms) + ")"
 
 
 def _cubic(c: Sequence[float], u: str, middle: int) -> str:
-    t = f"({u} - {_number(middle)})"
-    return f"{_number(c[0])} + {t} * ({_number(c[1])} + {t} * ({_number(c[2])} + {t} * {_number(c[3])}))"
+    t = f"({u} - {number(middle)})"
+    return f"{number(c[0])} + {t} * ({number(c[1])} + {t} * ({number(c[2])} + {t} * {number(c[3])}))"
 
 
 def _at(c: Sequence[float], t: float) -> float:
@@ -106,7 +116,7 @@ def _answers(head: Head) -> Iterator[tuple[str, str]]:
         sides = [f"(-{f[0]})", f[0]]
         for label, side in zip(labels, sides, strict=True):
             yield f"p({label})", _linked(side, head.link)
-        yield "label", f"CASE WHEN {f[0]} > 0 THEN {_text(labels[1])} ELSE {_text(labels[0])} END"
+        yield "label", f"CASE WHEN {f[0]} > 0 THEN {text_literal(labels[1])} ELSE {text_literal(labels[0])} END"
         return
     best = (
         "CASE "
@@ -117,7 +127,7 @@ def _answers(head: Head) -> Iterator[tuple[str, str]]:
     for label, value in zip(labels, f, strict=True):
         yield f"p({label})", f"EXP({value} - {best}) / ({total})" if head.link is Link.SOFTMAX else value
     cases = " ".join(
-        f"WHEN {' AND '.join(f'{own} >= {other}' for other in f if other != own)} THEN {_text(label)}"
+        f"WHEN {' AND '.join(f'{own} >= {other}' for other in f if other != own)} THEN {text_literal(label)}"
         for own, label in zip(f, labels, strict=True)
     )
     yield "label", f"CASE {cases} END"
@@ -130,20 +140,5 @@ def _linked(f: str, link: Link) -> str:
 
 
 def _clipped(value: str, low: float, high: float) -> str:
-    below, above = (f"{_number(end)} THEN {_number(end)}" for end in (low, high))
+    below, above = (f"{number(end)} THEN {number(end)}" for end in (low, high))
     return f"CASE WHEN {value} < {below} WHEN {value} > {above} ELSE {value} END"
-
-
-def _number(value: float) -> str:
-    """Return a literal of double precision: with an exponent, or DuckDB reads a decimal."""
-    text = repr(float(value))
-    text = text if "e" in text else f"{text}e0"
-    return f"({text})" if text.startswith("-") else text
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _text(label: str) -> str:
-    return "'" + label.replace("'", "''") + "'"
