@@ -46,6 +46,7 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
+from .limits import refuse_new_weights, resolve_limits
 from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting, shown
@@ -247,6 +248,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
+        spec = replace(spec, limits=resolve_limits(self, source.n_features, source.n_outputs))
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
@@ -256,6 +258,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
+        refuse_new_weights(self, "partial_fit")
         half_life = self._retired.get("half_life") if half_life is None else half_life
         squared = self.model_.last_layer is not None
         budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)

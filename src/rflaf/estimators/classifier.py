@@ -79,6 +79,10 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         How far above the lowest error the width of ``n_components="auto"`` may lie.
     categorical_features : "auto", names, numbers or a mask of columns, default="auto"
         Columns whose numbers are codes; "auto" takes what a table says are categories. Texts are categories anyway.
+    monotone : dict from columns to 1 or -1, or None, default=None
+        Columns that the log odds of the second of two classes must never fall in (1), or never rise in (-1).
+    interactions : None, "none" or list of pairs of columns, default=None
+        Columns that may act together: any (None), none, or those of each pair given; see `RFLAFRegressor`.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
@@ -154,6 +158,8 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
         fit_intercept: bool = True,
         width_tolerance: float = 0.01,
         categorical_features: Any = "auto",
+        monotone: Any = None,
+        interactions: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",

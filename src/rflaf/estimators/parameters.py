@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.functions.bases import Basis, make_basis
+from rflaf.functions.bases import Basis, BSplineBasis, make_basis
 from rflaf.functions.densities import Cauchy, StudentT, resolve_density
 from rflaf.functions.losses import Loss
 
@@ -39,6 +39,7 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
+from .limits import RULES as LIMIT_RULES
 
 _is_sampling, _is_activation = one_of("plain", "leverage", "greedy")[0], one_of("per_component", "shared")[0]
 # Argument -> (test, rule, remedy).
@@ -91,6 +92,7 @@ _RULES: dict[str, Rule] = {
         "Use None.",
     ),
     "verbose": (lambda value: is_flag(value) or is_whole(value), "must be True or False", "Use False."),
+    **LIMIT_RULES,
     # Of earlier releases.
     "outliers": one_of("auto", "keep"),
     "max_iter": (is_count, "must be a whole number, at least 1", "The default is 500."),
@@ -101,6 +103,18 @@ _RULES: dict[str, Rule] = {
         "None forgets nothing.",
     ),
 }
+
+
+def _limited_by(name: str) -> Callable[[Any], bool]:
+    """Return whether an estimator has this limit, and its model cannot keep it."""
+
+    def cannot(estimator: Any) -> bool:
+        given = getattr(estimator, name, None)
+        idle = given is None or (isinstance(given, Mapping) and not any(given.values()))
+        plain = estimator.directions == "refined" and resolve_activation(estimator.activation) is None
+        return not idle and not (plain and isinstance(resolve_basis(estimator.basis), BSplineBasis))
+
+    return cannot
 
 
 def _is_narrow_pool(estimator: Any) -> bool:
@@ -161,6 +175,15 @@ _COMBINATIONS: tuple[tuple[str, Callable[[Any], bool], str, str], ...] = (
         _is_narrow_pool,
         "pool_size must be at least n_components = {0.n_components} to draw from",
         "Raise pool_size or leave it at 'auto'.",
+    ),
+    *(
+        (
+            name,
+            _limited_by(name),
+            f"{name} is kept by refined directions with one B-spline activation per component",
+            f"Leave directions, activation and basis as they are, or leave {name} out.",
+        )
+        for name in LIMIT_RULES
     ),
 )
 

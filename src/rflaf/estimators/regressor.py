@@ -19,6 +19,7 @@ from rflaf.rows.inputs import is_frame
 
 from .base import RandomFeatureEstimator
 from .choices import ActivationChoice, Sampling
+from .limits import refuse_new_weights
 from .parameters import check_value, resolve_loss
 from .retired import accept_retired
 
@@ -84,6 +85,12 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         How far above the lowest error the width of ``n_components="auto"`` may lie; 0.1 gives a narrower model.
     categorical_features : "auto", names, numbers or a mask of columns, default="auto"
         Columns whose numbers are codes; "auto" takes what a table says are categories. Texts are categories anyway.
+    monotone : dict from columns to 1 or -1, or None, default=None
+        Columns that the prediction must never fall in (1), or never rise in (-1), all others held: true everywhere, to
+        rounding, not only at the rows. Columns of numbers, by name or number; for one output and refined directions.
+    interactions : None, "none" or list of pairs of columns, default=None
+        Columns that may act together: any (None); none, so that f is a sum of functions of single columns; or those of
+        each pair given (or larger set), beside such a sum. A model that can be read, for refined directions.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same model, bit for bit, for any ``n_jobs``.
     n_jobs : int or None, default=None
@@ -154,6 +161,8 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         fit_intercept: bool = True,
         width_tolerance: float = 0.01,
         categorical_features: Any = "auto",
+        monotone: Any = None,
+        interactions: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         memory: int | str = "auto",
@@ -251,6 +260,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         The components kept are nested: those of a narrower copy are among those of a wider one.
         """
         check_is_fitted(self)
+        refuse_new_weights(self, "prune")
         self._need_last_layer("prune")
         pruned = copy.copy(self)
         pruned._adopt(self.model_.prune(n_components))

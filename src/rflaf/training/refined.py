@@ -93,7 +93,8 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
         hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))
     width = FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = tuple(map(float, problem.base))
-    return hunt, Shape(width, spec.basis, not spec.per_component, spec.density, spec.bandwidth, problem.loss, base)
+    kind = spec.basis, not spec.per_component, spec.density, spec.bandwidth
+    return hunt, Shape(width, *kind, problem.loss, base, spec.limits)
 
 
 def _recipes(fit: Fit) -> RecipeTree:

@@ -58,6 +58,8 @@ class Rival:
 def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     """Return the simpler models, the simplest first."""
     n_features, models, few = fit.source.n_features, list[tuple[str, FitSpec]](), _for_few_rows(fit)
+    if fit.spec.limits.signs:
+        return models
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = few[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
@@ -65,8 +67,10 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
     if len(few) == 1:
-        return [*models, ("random directions", few[0])]
+        return models if fit.spec.limits else [*models, ("random directions", few[0])]
     additive = "functions of single columns"
+    if fit.spec.limits:
+        return [*models, (additive, few[0])]
     return [*models, (additive, few[0]), (f"{additive} and random directions", few[1])]
 
 

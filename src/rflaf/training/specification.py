@@ -8,6 +8,7 @@ from rflaf.errors import Array
 from rflaf.functions.bases import Basis, BSplineBasis
 from rflaf.functions.densities import AxesFirst, Density, Gaussian
 from rflaf.functions.losses import Loss, Squared
+from rflaf.training.solvers.refined.limits import Limits
 from rflaf.training.solvers.shared_activation import Search
 
 _LARGEST_POOL = 5000
@@ -52,6 +53,7 @@ class FitSpec:
     replace : a direction of the pool may be drawn several times
     splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
     search : how far to search for the activation
+    limits : columns that a refined model must rise or fall in, and those that may act together
     memory : bytes that the fit may allocate; None for what the sums need and 256 MiB for the blocks
     """
 
@@ -81,6 +83,7 @@ class FitSpec:
     intercept: bool = True
     splits: tuple[tuple[Array, Array], ...] | None = None
     search: Search = field(default_factory=Search)
+    limits: Limits = field(default_factory=Limits)
     memory: int | None = None
 
     def for_few_rows(self, n_features: int) -> list[FitSpec]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rflaf.errors import InvalidParameterError
 from rflaf.functions.losses import Loss, quantiles, same_units
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor
@@ -59,6 +60,9 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
     if not spec.refined:
         return run_algorithm1(fit)
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
+        if spec.limits:
+            rule = f"monotone and interactions need at least {LEAST_REFINED_ROWS} rows"
+            raise InvalidParameterError(rule, fit.problem.moments.n_used, "Leave them out.")
         _log.info("too few rows to train on some of them: using the best of simpler models")
         return best_of_simple(fit)
     return refine(fit)

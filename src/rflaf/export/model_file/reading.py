@@ -182,6 +182,11 @@ def _read_columns(header: Node, n_features: int) -> TableEncoding | None:
 
 def _read_argument(node: Node) -> Any:
     value = node.value
+    if isinstance(value, dict) and "signs" in value:
+        pairs = [pair.items(2) for pair in node["signs"].items()]
+        return {_read_label(column): int(sign.number(-1.0)) for column, sign in pairs}
+    if isinstance(value, dict) and "sets" in value:
+        return [tuple(_read_label(column) for column in one.items()) for one in node["sets"].items()]
     if isinstance(value, dict) and "weights" in value:
         pairs = [pair.items(2) for pair in node["weights"].items()]
         return {_read_label(label): weight.number(0.0) for label, weight in pairs}

@@ -126,6 +126,10 @@ def _argument(name: str, value: Any) -> Any:
     value = value.item() if isinstance(value, np.generic) else value
     if name == "random_state" and not isinstance(value, int | None):
         return None
+    if name == "monotone" and value is not None:
+        return {"signs": [[_scalar(column), int(sign)] for column, sign in value.items()]}
+    if name == "interactions" and isinstance(value, list | tuple):
+        return {"sets": [[_scalar(column) for column in one] for one in value]}
     if isinstance(value, dict):
         return {"weights": [[_scalar(label), float(weight)] for label, weight in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):

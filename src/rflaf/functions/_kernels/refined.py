@@ -16,6 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .bounds import NO_BOUNDS, project
 from .network import LANE, Gradient, Network, Rows, Work, batch_gradient, outputs
 from .vectors import LANES, address, fast_jit, jit, load, multiply_add, splat, store
 
@@ -58,7 +59,7 @@ class Nodes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Step lengths and penalties, float32 scalars; ``V`` is zero if output weights are fixed."""
+    """Step lengths and penalties, float32 scalars; ``V`` is zero if output weights are fixed. And `Bounds`."""
 
     W: Any
     C: Any
@@ -66,6 +67,7 @@ class Rates(NamedTuple):
     scale: Any
     alpha: Any
     scale_alpha: Any
+    bounds: Any = NO_BOUNDS
 
 
 @intrinsic
@@ -274,6 +276,7 @@ def adam_step(
             parameters.V.reshape(-1), gradient.V.reshape(-1), moments.V.reshape(-1), squares.V.reshape(-1),
             one, zero, rate, sharpen,
         )  # fmt: skip
+    project(parameters, nodes.start, rates.bounds)
     assemble(parameters, nodes, by_basis, network)
 
 

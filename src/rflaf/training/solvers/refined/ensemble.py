@@ -48,8 +48,8 @@ class Members:
 
 
 def share_out(shape: Shape, recipe: Recipe, rng: np.random.Generator) -> list[tuple[Shape, np.random.Generator]]:
-    """Return the shape and generator of every member; components that share one activation stay together."""
-    widths = (shape.n_components,) if shape.shared else recipe.widths(shape.n_components)
+    """Return the shape and generator of every member; components that must be trained together stay so."""
+    widths = (shape.n_components,) if shape.whole else recipe.widths(shape.n_components)
     shapes = (replace(shape, n_components=width) for width in widths)
     return list(zip(shapes, streams(rng, len(widths)), strict=True))
 

@@ -141,7 +141,7 @@ def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], e
 
 def _judged_shape(hunt: Hunt, shape: Shape) -> Shape:
     """Return the shape of the model of a fold: the width of all folds together is the width asked for."""
-    if not hunt.is_folded or shape.shared:
+    if not hunt.is_folded or shape.whole:
         return shape
     of_a_fold = LANE * -(-shape.n_components // (LANE * USUAL_FOLDS))
     return replace(shape, n_components=min(shape.n_components, max(_LEAST_WIDTH, of_a_fold)))
@@ -178,7 +178,7 @@ def _judged(hunt: Hunt, trials: Sequence[Trial]) -> list[Trial]:
 
 def _blend(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> list[Trial]:
     """Return the trials that the rows held out cannot tell from the best, which comes first."""
-    if not hunt.is_folded or shape.shared or shape.n_components < _LEAST_BLENDED_WIDTH:
+    if not hunt.is_folded or shape.whole or shape.n_components < _LEAST_BLENDED_WIDTH:
         return list(trials[:1])
     best = hunt.losses(shape.loss, trials[0].outputs)
     as_good = [trials[0]]

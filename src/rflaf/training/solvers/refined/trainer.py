@@ -18,6 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions._kernels import refined as kernels
+from rflaf.functions._kernels.bounds import Bounds
 from rflaf.functions._kernels.losses import Objective
 from rflaf.functions.bases import Basis
 from rflaf.functions.curves import ColumnCurves
@@ -25,6 +26,7 @@ from rflaf.functions.densities import Density, Directions, draw
 from rflaf.functions.losses import Loss, Squared
 
 from .encoded_rows import Encoding
+from .limits import Limits, bounded_start
 from .recipes import Recipe
 
 _SCALE_PENALTY = 1e-3  # beta
@@ -33,7 +35,10 @@ _ROUGHNESS = 1e-3  # gamma
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The model to train; ``base`` holds the outputs that the activations add to, one per target, empty for zero."""
+    """The model to train; ``base`` holds the outputs that the activations add to, one per target, empty for zero.
+
+    ``limits`` say what it must not do.
+    """
 
     n_components: int
     basis: Basis
@@ -42,6 +47,12 @@ class Shape:
     bandwidth: float | None = None
     loss: Loss = field(default_factory=Squared)
     base: tuple[float, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all components are trained together: they share an activation, or each serves columns of its own."""
+        return self.shared or self.limits.sets is not None
 
     def objective(self, n_outputs: int) -> Objective:
         """Return the loss in the form the compiled loops take."""
@@ -145,7 +156,8 @@ def start_trainer(
     columns, width = encoding.columns, shape.n_components
     padded = width + -width % kernels.LANE
     pieces = shape.basis.pieces()
-    W, bias = _first_directions(encoding.standardise(X, columns), shape, rng)
+    bounds = shape.limits.bounds(columns, width, padded)
+    W, bias = _first_directions(encoding.standardise(X, columns), shape, bounds, rng)
     n_outputs, n_tables = rows.y.shape[1], 1 if shape.shared else width
     fixed = n_outputs == 1 and not shape.shared
     V = np.ones((1, width)) if fixed else rng.standard_normal((n_outputs, width))
@@ -178,6 +190,7 @@ def start_trainer(
         scale=np.float32(0.01),
         alpha=np.float32(recipe.alpha * pieces.step**2),
         scale_alpha=np.float32(_SCALE_PENALTY),
+        bounds=bounds,
     )
     batch = recipe.batch(n_rows)
     nodes = _ramps(encoding, rows)
@@ -186,9 +199,10 @@ def start_trainer(
     )
 
 
-def _first_directions(x: Array, shape: Shape, rng: np.random.Generator) -> tuple[Array, Array]:
+def _first_directions(x: Array, shape: Shape, bounds: Bounds, rng: np.random.Generator) -> tuple[Array, Array]:
     """Random directions for standardised rows, every projection centred and of unit spread; and their offsets."""
     W = draw(shape.density, x.shape[1], shape.n_components, rng).W if x.shape[1] else np.zeros((0, shape.n_components))
+    W = bounded_start(W, bounds)
     projections = x @ W
     spread = projections.std(axis=0) if shape.bandwidth is None else np.full(W.shape[1], shape.bandwidth)
     spread = np.where(spread > 0, spread, 1.0)
