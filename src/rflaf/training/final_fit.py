@@ -83,10 +83,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class FitResult:
-    """A model and how it was found.
-
-    ``beyond`` is the share of projections that a fixed activation does not follow, ``centre`` the means of the columns.
-    """
+    """A model and how it was found; ``beyond`` is the share of projections that a fixed activation does not follow."""
 
     model: RandomFeatureModel
     loss: Loss
