@@ -56,9 +56,16 @@ class Reference:
 
     def gradient(self, a):
         """Gradient of J by the envelope theorem: v and b are at their minimum."""
+        return self.value_and_gradient(a)[1]
+
+    def value_and_gradient(self, a):
+        """J(a) and its gradient, from one solution for v and b."""
         v, b = self.solve(a)
-        residual = self.weight[:, None] * (self.y - self.B @ a @ v - b)
-        return -2 * np.einsum("nmk,no,mo->k", self.B, residual, v)
+        residual = self.y - self.B @ a @ v - b
+        weighted = self.weight[:, None] * residual
+        value = float(np.sum(weighted * residual) + self.ridge * np.sum(v**2))
+        by_function = (weighted.T @ self.B.reshape(len(self.B), -1)).reshape(-1, *self.B.shape[1:])  # (O, S, N)
+        return value, -2 * np.tensordot(v.T, by_function, 2)
 
     def lowest(self, n_starts: int, rng: np.random.Generator) -> float:
         """The lowest J of descents from random starts; a direction of x is a point of the sphere."""
@@ -66,8 +73,8 @@ class Reference:
         def on_sphere(x):
             length = np.linalg.norm(x)
             a = x * (self.radius / length)
-            slope = self.gradient(a)
-            return self.value(a), (slope - a * (slope @ a) / self.radius**2) * (self.radius / length)
+            value, slope = self.value_and_gradient(a)
+            return value, (slope - a * (slope @ a) / self.radius**2) * (self.radius / length)
 
         ends = [
             minimize(on_sphere, x, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000}).fun

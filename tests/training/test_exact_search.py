@@ -107,6 +107,17 @@ def test_passes_over_many_blocks_end_at_a_minimum_too(fit_intercept, tmp_path, m
     assert reference.value(a) >= reference.value(by_sums.activation_.coefficients[0]) * (1 - 1e-9)
 
 
+@pytest.mark.parametrize("alpha", [1e-4, "auto"])
+def test_rows_in_single_precision_end_at_a_minimum_too(alpha, by_passes, monkeypatch, one_blas_thread):
+    monkeypatch.setattr(exact_search, "_SOME_ROWS", 200)  # of 900, for a start near the minimum
+    X, y = weighted_sine_rows(900, 1)[:2]
+    X = X.astype(np.float32)
+    model = RFLAFRegressor(12, **{**EXACT, "basis": RBFBasis(9), "alpha": alpha}).fit(X, y[:, 0])
+    reference, a = Reference.of(model, X.astype(float), y[:, 0]), model.activation_.coefficients[0]
+    assert tangential_share(reference.gradient(a), a) < 1e-6
+    assert model.stop_reason_ is StopReason.GRADIENT
+
+
 def test_the_cut_into_blocks_changes_only_rounding(by_passes, one_blas_thread):
     X, y, weight = weighted_sine_rows(500, 2)
     basis, model = RBFBasis(7), RFLAFRegressor(6, basis=RBFBasis(7), alpha=1e-3, **EXACT).fit(X, y)

@@ -277,6 +277,28 @@ class StandardisedTargets(SourceView):
         return replace(block, y=self.transformed(block.y).astype(self.dtype, copy=False))
 
 
+@dataclass(frozen=True, slots=True)
+class InDoublePrecision(SourceView):
+    """A source whose numbers are float64."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float64)
+
+    def seen(self, block: Block) -> Block:
+        weight = None if block.weight is None else block.weight.astype(self.dtype, copy=False)
+        return replace(block, X=block.X.astype(self.dtype), y=block.y.astype(self.dtype, copy=False), weight=weight)
+
+
+def in_double_precision(source: BlockSource) -> BlockSource:
+    """Return the source, or a view of it, whose numbers are float64; targets are standardised as such."""
+    if source.dtype == np.float64:
+        return source
+    if isinstance(source, StandardisedTargets):
+        return replace(source, source=in_double_precision(source.source))
+    return InDoublePrecision(source)
+
+
 class TargetRule(Protocol):
     """A condition on targets."""
 

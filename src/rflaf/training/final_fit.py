@@ -24,7 +24,7 @@ from rflaf.model.last_layer import LastLayer, noise_variance, unscale
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
-from rflaf.rows.blocks import Block, Scratch, SourceView
+from rflaf.rows.blocks import Block, Scratch, SourceView, in_double_precision
 from rflaf.rows.executors import Executor
 from rflaf.rows.folds import N_FOLDS, folds_of
 
@@ -155,16 +155,18 @@ def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivatio
     if not fit.closed_form:
         return _descend_exactly_by_loss(fit, directions, learned)
     spec, choices = fit.spec, dict[float, _Choice]()
+    double = replace(fit, problem=replace(fit.problem, source=in_double_precision(fit.source)))
 
     def choose_ridge(a: Array, equations: NormalEquations) -> float:
-        features = compile_map(directions, spec.basis.pieces(a[None]), a[None], fit.source.dtype)
+        features = compile_map(directions, spec.basis.pieces(a[None]), a[None], double.source.dtype)
         system = equations.system(spec.intercept)
-        choice = best_ridge(fit, features, directions, directions.importance, equations, system)
+        choice = best_ridge(double, features, directions, directions.importance, equations, system)
         choices[choice.ridge] = choice
         return choice.ridge
 
     task = ExactTask(fit.source, directions, spec.basis, spec.intercept, fit.rng, fit.executor, spec.l1)
-    descent = descend(task, learned.a, choose_ridge)
+    alpha = learned.alpha if spec.alpha is None else spec.alpha
+    descent = descend(task, learned.a, alpha * directions.n_draws, choose_ridge)
     place, activation = descent.place, Activation(spec.basis, descent.place.a[None], learned.covariance)
     choice = choices[place.solution.ridge]
     layer = LastLayer(place.equations, choice.ridge, _noise(place.system, place.solution, choice), spec.intercept)

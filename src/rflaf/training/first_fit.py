@@ -81,7 +81,7 @@ def _at_minimum(fit: Fit, pool: Directions, learned: LearnedActivation, ridge: f
     if not spec.exact or not fit.closed_form:
         return learned
     task = ExactTask(fit.source, pool, spec.basis, spec.intercept, fit.rng, fit.executor, spec.l1)
-    descent = descend(task, learned.a, lambda a, equations: ridge)
+    descent = descend(task, learned.a, ridge, lambda a, equations: ridge)
     return replace(learned, a=descent.place.a, stop_reason=descent.stop_reason)
 
 

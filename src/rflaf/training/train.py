@@ -70,7 +70,8 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
 
 def _within_memory(source: BlockSource, spec: FitSpec, executor: Executor) -> tuple[BlockSource, FitSpec, Executor]:
     """Cut blocks and limit workers to fit the memory; ``memory`` of the returned specification is what is left."""
-    budget = plan_fit(spec, TableSize.of(source))
+    table = TableSize.of(source)
+    budget = plan_fit(spec, replace(table, itemsize=8) if spec.exact else table)
     if budget.n_workers is not None:
         executor = executor.limited(budget.n_workers)
     return source.with_rows(budget.block_rows), replace(spec, memory=budget.left), executor

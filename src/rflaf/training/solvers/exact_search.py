@@ -4,9 +4,10 @@
 
 Newton's method on the sphere (`rflaf.training.solvers.sphere`), from the activation that a sample gave. There are local
 minima. Where products of all basis functions are cheap to sum, the descent needs no rows and starts from the usual
-shapes and many random ones (`rflaf.training.solvers.moment_problem`); elsewhere it makes passes over the rows
-(`rflaf.training.solvers.whole_problem`). A ridge left to the data is chosen again under the activation found, and the
-descent repeated if it changes much. A penalty l1 |a|_1 is minimised by `rflaf.training.solvers.sparse_activation`.
+shapes and many random ones (`rflaf.training.solvers.moment_problem`). Elsewhere it makes passes over the rows
+(`rflaf.training.solvers.whole_problem`): first over some of them, for a start near the minimum, then over all in double
+precision, since products summed in single precision err by as much as the ridge. A ridge left to the data is chosen
+again under the activation found. A penalty l1 |a|_1 is minimised by `rflaf.training.solvers.sparse_activation`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from rflaf.errors import Array
 from rflaf.functions.bases import Basis, fit_function
 from rflaf.functions.densities import Directions
 from rflaf.model.normal_equations import NormalEquations
-from rflaf.rows.blocks import BlockSource
+from rflaf.rows.blocks import BlockSource, in_double_precision
 from rflaf.rows.executors import Executor
 
 from .moment_problem import MomentProblem
 from .shared_activation import STARTS, minimise_on_sphere
 from .sparse_activation import minimise_sparse
-from .sphere import Descent, best_descent
+from .sphere import GRADIENT, Descent, best_descent, further, newton_on_sphere
 from .whole_problem import Place, WholeProblem
 
 _MOST_STEPS = 100
@@ -39,6 +40,8 @@ _MOST_STARTS, _MOST_SPARSE_STARTS = 64, 16
 _SPARSE_FALL = 1e-11  # of the objective in a round, at which the descent to a sparse activation ends
 _EXACT_PIECES = 1e-12  # error of compiled basis functions where these are few
 _FINE_PIECES, _COARSE_PIECES = 1e-9, 1e-6  # likewise in passes over rows in double and in single precision
+_SOME_ROWS = 8192  # of a descent to a start near the minimum, if there are twice as many
+_NEAR, _FEW_STEPS = 0.03, 10  # tangential gradient, of the whole one, at which it ends; or after so many steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +68,24 @@ class ExactTask:
 
     def problem(self) -> MomentProblem | WholeProblem:
         """J(a), its ridge yet to be set."""
-        rows = self.source, self.directions
+        rows = in_double_precision(self.source)
         if self.is_small:
             pieces = self.basis.pieces(None, _EXACT_PIECES)
-            return MomentProblem.of_rows(*rows, pieces, self.intercept, self.executor)
-        fine = _FINE_PIECES if self.source.dtype == np.float64 else _COARSE_PIECES
-        return WholeProblem(*rows, self.basis.pieces(None, fine), 0.0, self.intercept, self.executor)
+            return MomentProblem.of_rows(rows, self.directions, pieces, self.intercept, self.executor)
+        return self._whole(rows, 0.0)
+
+    def nearer(self, a: Array, ridge: float) -> Array:
+        """Return an activation nearer to the minimum, from some of the rows, if these are few among all."""
+        if self.is_small or self.l1 > 0 or self.source.n_samples < 2 * _SOME_ROWS:
+            return a
+        problem = self._whole(self.source.sample(_SOME_ROWS, self.rng), ridge)
+        return newton_on_sphere(problem, problem.at(a), _FEW_STEPS, _NEAR).place.a
+
+    def _whole(self, rows: BlockSource, ridge: float) -> WholeProblem:
+        """J(a) by passes over rows."""
+        fine = _FINE_PIECES if rows.dtype == np.float64 else _COARSE_PIECES
+        pieces = self.basis.pieces(None, fine)
+        return WholeProblem(rows, self.directions, pieces, ridge, self.intercept, self.executor)
 
     def starts(self, radius: float) -> list[Array]:
         """Shapes and random activations, all of one length, to start from beside the one learned."""
@@ -83,25 +98,31 @@ class ExactTask:
         return [start * (radius / np.linalg.norm(start)) for start in starts if np.linalg.norm(start) > 0]
 
 
-def descend(task: ExactTask, a: Array, choose_ridge: Callable[[Array, NormalEquations], float]) -> Descent[Place]:
-    """Return the lowest descent over |a| fixed, at the ridge chosen under the activation found, or nearly that."""
-    problem = task.problem()
+def descend(
+    task: ExactTask, a: Array, first_ridge: float, choose_ridge: Callable[[Array, NormalEquations], float]
+) -> Descent[Place]:
+    """Return the lowest descent over |a| fixed, at the ridge chosen under the activation found, or nearly that.
+
+    ``first_ridge`` is near enough to that for a first descent on some of the rows.
+    """
+    problem, a = task.problem(), task.nearer(a, first_ridge)
     equations = problem.equations(a)
     ridge = choose_ridge(a, equations)
     others = task.starts(float(np.linalg.norm(a)))
+    tol = GRADIENT if others or task.l1 > 0 else _NEAR
     for _ in range(_MOST_DESCENTS):
         problem = problem.with_ridge(ridge)
         starts = [problem.of_equations(a, equations), *map(problem.at, others)]
         if task.l1 > 0:
             descent = _best_sparse_descent(problem, starts, task.l1)
         else:
-            descent = best_descent(problem, starts, _MOST_STEPS)
+            descent = best_descent(problem, starts, _MOST_STEPS, tol)
         a, equations = descent.place.a, descent.place.equations
         another = choose_ridge(a, equations)
         if max(another, ridge) <= _OTHER_RIDGE * min(another, ridge):
             break
         ridge = another
-    return descent
+    return descent if tol == GRADIENT else further(problem, descent, _MOST_STEPS)
 
 
 def _best_sparse_descent(problem: MomentProblem | WholeProblem, starts: list[Place], l1: float) -> Descent[Place]:

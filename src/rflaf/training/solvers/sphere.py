@@ -48,22 +48,26 @@ class Objective(Protocol[P]):
 
 @dataclass(frozen=True, slots=True)
 class Descent(Generic[P]):
-    """Where a descent ended, the objective at every step, and why it ended."""
+    """Where a descent ended, the objective at every step, why it ended, and the derivatives at the end if known."""
 
     place: P
     trace: list[float]
     stop_reason: StopReason
+    slopes: _Slopes | None = None
 
 
-def newton_on_sphere(objective: Objective[P], place: P, max_steps: int, tol: float = GRADIENT) -> Descent[P]:
+def newton_on_sphere(
+    objective: Objective[P], place: P, max_steps: int, tol: float = GRADIENT, slopes: _Slopes | None = None
+) -> Descent[P]:
     """Descend from a place over |a| = |place.a| until the tangential gradient is ``tol`` of the whole one.
 
-    Where rounding hides the fall of the objective, a step counts if it halves the tangential gradient.
+    Where rounding hides the fall of the objective, a step counts if it halves the tangential gradient. ``slopes`` are
+    the derivatives at the start, if known.
     """
-    trace, here = [place.value], _Slopes.at(objective, place)
+    trace, here = [place.value], _Slopes.at(objective, place) if slopes is None else slopes
     for _ in range(max_steps):
         if here.share <= tol:
-            return Descent(place, trace, StopReason.GRADIENT)
+            return Descent(place, trace, StopReason.GRADIENT, here)
         step, fall = here.newton_step(place.a)
         following = None
         if fall > _ROUNDED * objective.precision * abs(place.value):
@@ -72,10 +76,10 @@ def newton_on_sphere(objective: Objective[P], place: P, max_steps: int, tol: flo
         following = _moved(objective, place, step) if following is None else following
         there = _Slopes.at(objective, following)
         if flat and there.share > here.share / 2:
-            return Descent(place, trace, StopReason.ROUNDING)
+            return Descent(place, trace, StopReason.ROUNDING, here)
         place, here = following, there
         trace.append(min(place.value, trace[-1]))
-    return Descent(place, trace, StopReason.ITERATIONS)
+    return Descent(place, trace, StopReason.ITERATIONS, here)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,18 +146,20 @@ def best_descent(objective: Objective[P], starts: Sequence[P], max_steps: int, t
     """
     descents = [Descent(place, [place.value], StopReason.ITERATIONS) for place in starts]
     for steps in _RUNGS if len(starts) > 1 else ():
-        descents = [_further(objective, descent, steps, tol) for descent in descents]
+        descents = [_unless_ended(objective, descent, steps, tol) for descent in descents]
         descents = _better_part(descents)
-    ended = [_further(objective, descent, max_steps, tol) for descent in descents]
+    ended = [_unless_ended(objective, descent, max_steps, tol) for descent in descents]
     return min(ended, key=lambda descent: descent.place.value)
 
 
-def _further(objective: Objective[P], before: Descent[P], steps: int, tol: float) -> Descent[P]:
-    """Continue a descent that did not end."""
-    if before.stop_reason is not StopReason.ITERATIONS:
-        return before
-    after = newton_on_sphere(objective, before.place, steps, tol)
-    return Descent(after.place, before.trace + after.trace[1:], after.stop_reason)
+def _unless_ended(objective: Objective[P], before: Descent[P], steps: int, tol: float) -> Descent[P]:
+    return before if before.stop_reason is not StopReason.ITERATIONS else further(objective, before, steps, tol)
+
+
+def further(objective: Objective[P], before: Descent[P], steps: int, tol: float = GRADIENT) -> Descent[P]:
+    """Continue a descent of the same objective."""
+    after = newton_on_sphere(objective, before.place, steps, tol, before.slopes)
+    return Descent(after.place, before.trace + after.trace[1:], after.stop_reason, after.slopes)
 
 
 def _better_part(descents: list[Descent[P]]) -> list[Descent[P]]:
