@@ -24,11 +24,18 @@ from rflaf.model.last_layer import LastLayer, noise_variance, unscale
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
-from rflaf.rows.blocks import Block, Scratch, SourceView, in_double_precision
+from rflaf.rows.blocks import Block, Scratch, in_double_precision
 from rflaf.rows.executors import Executor
-from rflaf.rows.folds import N_FOLDS, folds_of
 
-from .held_out import HeldOut, errors_by_folds, left_out_by_folds, noise_left_out, report_held_out, rows_in_use
+from .held_out import (
+    HeldOut,
+    errors_by_folds,
+    left_out_by_folds,
+    noise_left_out,
+    report_held_out,
+    rows_in_use,
+    sum_some_rows,
+)
 from .online import Terms
 from .problem import Fit
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
@@ -296,7 +303,7 @@ def best_ridge(
     if fit.spec.alpha is not None:
         return _Choice(fit.spec.alpha * directions.n_draws)
     if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS and fit.spec.splits is None:
-        held_out = _hold_out(fit, features).scale(importance)
+        held_out = sum_some_rows(fit, features, JUDGED_ROWS).scale(importance)
         if 0 < held_out.weight < equations.weight:
             kept = (equations - held_out).system(fit.spec.intercept)
             return _by_hold_out(kept, held_out, system.ridges()[::-1], fit.executor)
@@ -322,23 +329,6 @@ def _by_leave_one_out(fit: Fit, features: RowFeatures, importance: Array, system
     error = fit.executor.reduce(sample, sum_errors, "choose the ridge")
     best = ridges[[np.argmin(error)]]
     return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
-
-
-def _hold_out(fit: Fit, features: RowFeatures) -> NormalEquations:
-    """Return the equations of rows to judge by: a fifth of all, chosen by content, or a sample of many."""
-    source, executor = fit.source, fit.executor
-    if source.n_samples > N_FOLDS * JUDGED_ROWS:
-        return features.sum_equations(source.sample(JUDGED_ROWS, fit.rng), executor)
-    return features.sum_equations(_FirstFold(source), executor)
-
-
-@dataclass(frozen=True, slots=True)
-class _FirstFold(SourceView):
-    """The rows of the first fold of every block."""
-
-    def seen(self, block: Block) -> Block:
-        rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
-        return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 
 def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, executor: Executor) -> _Choice:

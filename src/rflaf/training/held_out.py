@@ -9,8 +9,10 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.model.features import RowFeatures
+from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.ridge import RidgeSystem
-from rflaf.rows.blocks import Block, BlockSource, stack
+from rflaf.rows.blocks import Block, BlockSource, SourceView, stack
+from rflaf.rows.folds import N_FOLDS, folds_of
 
 from .problem import Fit
 
@@ -99,3 +101,19 @@ def folds_of_splits(splits: Sequence[tuple[Array, Array]], n_rows: int) -> Array
             return None
         folds[held_out] = fold
     return folds
+
+
+def sum_some_rows(fit: Fit, features: RowFeatures, n_rows: int) -> NormalEquations:
+    """Return the equations of rows to judge by: a fifth of all, chosen by content, or a sample of many."""
+    if fit.source.n_samples > N_FOLDS * n_rows:
+        return features.sum_equations(fit.source.sample(n_rows, fit.rng), fit.executor)
+    return features.sum_equations(_FirstFold(fit.source), fit.executor)
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstFold(SourceView):
+    """The rows of the first fold of every block."""
+
+    def seen(self, block: Block) -> Block:
+        rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
+        return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
