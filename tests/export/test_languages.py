@@ -179,7 +179,7 @@ def duckdb(statement, X):
 @pytest.mark.parametrize("name", ["curves", "shared", "counts", "two", "three", "margin"])
 @pytest.mark.parametrize("database", [sqlite, duckdb])
 def test_sql_answers_as_python_does(fitted, database, name):
-    X = rows(10_000 if database is sqlite else 500, seed=1)
+    X = rows(10_000 if database is sqlite and name == "curves" else 500, seed=1)
     found, estimator = database(to_source(fitted[name], language="sql", name="model"), X), fitted[name]
     assert np.array_equal(found[:, :3].astype(float), X)
     wanted = answers(estimator, X)

@@ -82,13 +82,11 @@ def fits(times: int, chance: random.Random) -> Counter[str]:
     """Kill fits; each must go on to the model of an unbroken fit."""
     X, y = rows()
     expected, found = make().fit(X, y).predict(X), Counter()
-    began = time.monotonic()
-    make().fit(X, y)
-    usual = time.monotonic() - began
+    usual = _seconds_of_a_fit()
     for _ in range(times):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            was_running = killed(FIT, folder, chance.uniform(0, 1.5 * usual))
+            was_running = killed(FIT, folder, chance.uniform(0, 1.2 * usual))
             kept = (folder / "c").exists()
             process = start(FIT, folder)
             errors = process.communicate()[1]
@@ -98,6 +96,14 @@ def fits(times: int, chance: random.Random) -> Counter[str]:
             found["killed while running"] += was_running
             found["with records"] += kept
     return found
+
+
+def _seconds_of_a_fit() -> float:
+    """Return how long a new process takes for it, beginning with its first loop."""
+    with tempfile.TemporaryDirectory() as name:
+        process, began = start(FIT, Path(name)), time.monotonic()
+        process.communicate()
+        return time.monotonic() - began
 
 
 def writes(times: int, chance: random.Random, script: str, output: str) -> Counter[str]:
@@ -173,8 +179,9 @@ def damages(times: int, chance: random.Random) -> Counter[str]:
     expected, found = make().fit(X, y).predict(X), Counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        usual = _seconds_of_a_fit()
         while not (folder / "c").exists() or (folder / "c").stat().st_size < 20_000:
-            killed(FIT, folder, chance.uniform(0.2, 1.0))
+            killed(FIT, folder, chance.uniform(0, 1.2 * usual))
             (folder / "p.npy").unlink(missing_ok=True)
         whole = (folder / "c").read_bytes()
         checkpoint._LEAST_SECONDS = 0.0

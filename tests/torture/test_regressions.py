@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rflaf
 from rflaf import RFLAFClassifier, RFLAFRegressor
 
 rng = np.random.default_rng(0)
@@ -31,3 +32,28 @@ def test_a_constant_column_of_large_numbers_leaks_no_warning():
     X = np.c_[rng.standard_normal((30, 2)), np.full(30, 1e300)]
     model = RFLAFClassifier.convex(3, loss="squared_hinge", random_state=0).fit(X, X[:, 0] > 0)
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    "number", [294, 915, 165, 1549, 1852, 770, 1522, 1536, 1225]
+)  # each leaked a RuntimeWarning from another place
+def test_cases_that_leaked_warnings(number):
+    from run import run_case
+
+    assert run_case(number).startswith(("fitted", "refused"))
+
+
+def test_rows_in_single_precision_have_large_answers():
+    X = np.random.default_rng(0).standard_normal((200, 2)).astype(np.float32)
+    y = 1e100 * X[:, 0].astype(float)
+    model = rflaf.RFLAFRegressor(10, directions="random", random_state=0).fit(X, y)
+    assert np.allclose(model.predict(X), y, rtol=0, atol=1e98)
+    assert np.allclose(model.predict(X[:1]), y[:1], rtol=0, atol=1e98)
+
+
+def test_the_sums_of_targets_too_large_to_square_are_not_kept():
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    model = rflaf.RFLAFRegressor.convex(5, random_state=0).fit(X, np.full(100, 3e300))
+    assert np.array_equal(model.predict(X), np.full(100, 3e300))
+    with pytest.raises(rflaf.InvalidParameterError, match="needs the sums"):
+        model.predict(X, return_std=True)

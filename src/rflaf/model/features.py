@@ -10,6 +10,7 @@ map compiled for such columns subtracts a ``centre`` from the rows first, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -109,7 +110,10 @@ class FeatureMap(RowFeatures):
             if _mostly_zero(rows):
                 _kernels.features.project(rows, *_in_tiles(self), out)
                 return out
-            np.matmul(self.W.T, rows.T, out=out)
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(self.W.T, rows.T, out=out)
+                if not math.isfinite(out.sum()):
+                    _make_finite(out)
         out += self.offset[:, None]
         return out
 
@@ -251,6 +255,12 @@ class Predictor:
         W = np.pad(self.w.transpose(1, 0, 2).reshape(n_features, -1), ((0, 0), (0, padding)))
         tables = ((0, padding if self.table.shape[0] > 1 else 0), (0, 0), (0, 0))
         return W, np.pad(self.bias, (0, padding)), np.pad(self.table, tables), np.pad(self.v, ((0, padding), (0, 0)))
+
+
+def _make_finite(projections: Array) -> None:
+    """Put projections beyond half the range of their precision there, and infinity less infinity in the middle."""
+    limit = float(np.finfo(projections.dtype).max) / 2
+    np.nan_to_num(projections, copy=False, nan=0.0, posinf=limit, neginf=-limit)
 
 
 def pack(feature_map: FeatureMap, v: Array, intercept: Array) -> Predictor:

@@ -90,3 +90,12 @@ def unscale(equations: NormalEquations, centre: Array, scale: Array) -> NormalEq
     moments[:, one + 1 :] = scale * moments[:, one + 1 :] + centre * moments[:, [one]]
     moments[one + 1 :] = scale[:, None] * moments[one + 1 :] + centre[:, None] * moments[one]
     return replace(equations, moments=moments)
+
+
+def unscale_layer(layer: LastLayer, centre: Array, scale: Array) -> LastLayer | None:
+    """The layer for targets centre + scale y; None where they are too large for sums of their squares."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        equations = unscale(layer.equations, centre, scale)
+    if not np.isfinite(equations.moments).all():
+        return None
+    return replace(layer, equations=equations, noise=layer.noise * scale**2)

@@ -28,6 +28,7 @@ from .features import FeatureMap, Predictor, pack
 from .last_layer import LastLayer
 
 _BLOCK_ROWS = 1024
+_LARGEST_SINGLE = 1e30  # of a weight, with room for sums in single precision
 _BLOCK_ENTRIES = 2**22  # of sparse rows that are made dense at a time
 _THREAD_WORK = 750_000  # features a thread must have to be worth starting
 
@@ -118,7 +119,7 @@ class RandomFeatureModel:
     _ready: dict[np.dtype[Any], tuple[Callable[..., None], int]] = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_in_numpy"} | {
+        return {name: value for name, value in self.__dict__.items() if name not in ("_in_numpy", "_beyond_single")} | {
             "_compiled": {},
             "_ready": {},
         }
@@ -147,6 +148,8 @@ class RandomFeatureModel:
             out = np.empty((n_rows, ready[1]), dtype)
             ready[0](X, out, 0, n_rows)
             return out
+        if dtype == np.float32 and self._beyond_single:
+            X, dtype = X.astype(np.float64), np.dtype(np.float64)
         if dtype not in self._compiled and isinstance(X, np.ndarray) and in_numpy.suffices(n_rows, self.n_components):
             return in_numpy.decision(*self._in_numpy, self.intercept, X)
         feature_map, predictor = self._compile(dtype)
@@ -208,9 +211,9 @@ class RandomFeatureModel:
         """
         rows = np.asarray(X, np.float64)
         parts = self.input_parts(rows)
-        z = np.std(self.features(np.ascontiguousarray(X)), axis=0)
+        z = _spreads(self.features(np.ascontiguousarray(X)))
         amplitude = z * _lengths(self.v)
-        spread = np.std(self.projections(rows), axis=0)
+        spread = _spreads(self.projections(rows))
         amplitude /= amplitude.max(initial=0.0) or 1.0  # shares alone matter, and products stay numbers
         share = _lengths(parts * np.divide(amplitude, spread, out=0 * spread, where=spread > 0))
         total = share.sum()
@@ -220,12 +223,10 @@ class RandomFeatureModel:
         """Return the spread of each column's part of each component's input: (n_features, n_components)."""
         rows = np.asarray(X, np.float64)
         directions = self.directions
-        largest = np.abs(rows).max(axis=0, initial=0.0)
-        unit = np.where(largest > 0, largest, 1.0)  # no squares of large numbers
-        parts: Array = (unit * np.std(rows / unit, axis=0))[:, None] * np.abs(directions.W)
+        parts: Array = _spreads(rows)[:, None] * np.abs(directions.W)
         if self.curves is not None:
             for curve, column in enumerate(self.curves.knots.columns):
-                parts[column] = np.std(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column], axis=0)
+                parts[column] = _spreads(self.curves.part(rows, curve) + rows[:, [column]] * directions.W[column])
         return parts
 
     def deviation(self, X: Any) -> Array:
@@ -305,20 +306,26 @@ class RandomFeatureModel:
     def _compile(self, dtype: np.dtype[Any]) -> tuple[_Map, _Predictor]:
         compiled = self._compiled.get(dtype)
         if compiled is None:
-            feature_map, weights = self._map(dtype), self.directions.importance[:, None] * self.v
             packed: _Predictor
-            if isinstance(feature_map, CurvedMap):
-                packed = pack_curved(feature_map, weights, self.intercept)
-            else:
-                packed = pack(feature_map, weights, self.intercept)
+            with np.errstate(over="ignore"):  # such weights are never used, see `decision`
+                feature_map, weights = self._map(dtype), self.directions.importance[:, None] * self.v
+                if isinstance(feature_map, CurvedMap):
+                    packed = pack_curved(feature_map, weights, self.intercept)
+                else:
+                    packed = pack(feature_map, weights, self.intercept)
             compiled = self._compiled[dtype] = feature_map, packed
-            if feature_map.centre is None:
+            if feature_map.centre is None and not (dtype == np.float32 and self._beyond_single):
                 self._ready[dtype] = packed.call(), self.n_outputs
         return compiled
 
     def _map(self, dtype: Any) -> _Map:
         pieces, a = self.activation.compile()
         return compile_features(self.directions, self.curves, pieces, a, dtype)
+
+    @cached_property
+    def _beyond_single(self) -> bool:
+        """Whether answers may be too large for single precision: rows of it are then answered in double."""
+        return max(float(np.abs(part).max(initial=0.0)) for part in (self.v, self.intercept)) > _LARGEST_SINGLE
 
     @cached_property
     def _in_numpy(self) -> tuple[_Map, Array]:
@@ -339,6 +346,13 @@ def _predict_in_threads(predict: Callable[..., None], X: Any, out: Array, n_thre
     edges = np.linspace(0, X.shape[0], n_threads + 1).astype(int)
     with ThreadPoolExecutor(n_threads) as pool:
         list(pool.map(lambda i: predict(X, out, int(edges[i]), int(edges[i + 1])), range(n_threads)))
+
+
+def _spreads(rows: Array) -> Array:
+    """Return the standard deviation of every column, (n_columns,), without squares of large numbers."""
+    largest = np.abs(rows).max(axis=0, initial=0.0).astype(np.float64)
+    unit = np.where(largest > 0, largest, 1.0)
+    return np.asarray(unit * np.std(rows / unit, axis=0))
 
 
 def _lengths(rows: Array) -> Array:

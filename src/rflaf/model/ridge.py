@@ -183,7 +183,10 @@ class Spectrum:
     def mean_residual(self, ridges: Array) -> Array:
         """Mean squared residual, summed over outputs."""
         shrunk = self._shrinkage(ridges)
-        gain = np.sum(self.rotated**2, axis=1) @ (2 * shrunk - self.values[:, None] * shrunk**2)
+        kept = np.sqrt(np.maximum(shrunk * (2 - self.values[:, None] * shrunk), 0))
+        size = float(np.abs(self.rotated).max(initial=0.0)) or 1.0
+        length = np.sqrt(np.sum((self.rotated / size) ** 2, axis=1))
+        gain = np.sum((size * length[:, None] * kept) ** 2, axis=0)  # squares of rotated alone may be no numbers
         return np.maximum(self.system.y_square.sum() - gain, 0)
 
     def gcv(self, ridges: Array) -> Array:

@@ -20,7 +20,7 @@ from rflaf.functions.losses import Loss, Units
 from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
 from rflaf.model.greedy import Selection
-from rflaf.model.last_layer import LastLayer, noise_variance, unscale
+from rflaf.model.last_layer import LastLayer, noise_variance, unscale_layer
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
@@ -80,10 +80,7 @@ class Fitted:
 
     def model(self, directions: Directions, units: Units, curves: ColumnCurves | None = None) -> RandomFeatureModel:
         """Return the model in the units of the targets, which are folded into output weights and intercept."""
-        layer = self.last_layer
-        if layer is not None:
-            equations = unscale(layer.equations, units.centre, units.scale)
-            layer = replace(layer, equations=equations, noise=layer.noise * units.scale**2)
+        layer = None if self.last_layer is None else unscale_layer(self.last_layer, units.centre, units.scale)
         v, intercept = self.v * units.stretch, units.shift + units.stretch * self.intercept
         return RandomFeatureModel(directions, self.activation, v, intercept, curves, layer)
 

@@ -38,7 +38,9 @@ def report_held_out(fit: Fit, outputs: Array, rows: Array, y: Array, weight: Arr
     decision = np.full((fit.source.n_samples, outputs.shape[1]), np.nan)
     decision[rows] = units.shift + units.stretch * outputs
     losses = fit.problem.own_loss.value(decision[rows], units.centre + units.scale * y) * (weight / weight.mean())
-    return HeldOut(decision, float(losses.mean()), float(losses.std() / np.sqrt(max(losses.size - 1, 1))))
+    size = float(np.abs(losses).max()) or 1.0  # squares of the losses may be no numbers
+    error = size * (losses / size).std() / np.sqrt(max(losses.size - 1, 1))
+    return HeldOut(decision, float(losses.mean()), float(error))
 
 
 def rows_in_use(source: BlockSource) -> tuple[Array, Block]:

@@ -171,9 +171,16 @@ def giveaways(X: Array, Y: Array) -> Array:
     X, Y = X[:_LOOKED_AT], Y[:_LOOKED_AT]
     if X.shape[0] < _FEWEST_LOOKED_AT or not np.isfinite(Y).all():
         return np.empty(0, np.int64)
-    scaled = [(Z - Z.mean(axis=0)) / np.maximum(Z.std(axis=0), 1e-300) for Z in (X, Y)]
+    scaled = [_standardised(Z) for Z in (X, Y)]
     correlation = np.abs(scaled[0].T @ scaled[1]) / X.shape[0]
     return np.flatnonzero(correlation.max(axis=1, initial=0.0) > _GIVEAWAY)
+
+
+def _standardised(Z: Array) -> Array:
+    """Return columns of mean 0 and standard deviation 1, of numbers of any size; constant ones are zero."""
+    size = np.abs(Z).max(axis=0)
+    small = Z / np.where(size > 0, size, 1.0)
+    return np.asarray((small - small.mean(axis=0)) / np.maximum(small.std(axis=0), 1e-300))
 
 
 def label_texts(labels: Any) -> list[str]:

@@ -21,6 +21,7 @@ from rflaf.functions.curves import Knots, no_knots, one_over_gaps, place_knots
 from rflaf.rows.blocks import BlockSource, stack
 
 _ROWS_AT_ONCE = 2048
+FARTHEST = 1e15  # standard deviations of a row that hardly weighs anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Encoding:
         x = np.empty((X.shape[0], self.linear.size), np.float32)
         for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
             part = slice(first, first + _ROWS_AT_ONCE)
-            x[part] = self.standardise(X[part], self.linear)
+            x[part] = np.clip(self.standardise(X[part], self.linear), -FARTHEST, FARTHEST)
         return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
 
 

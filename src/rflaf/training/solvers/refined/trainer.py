@@ -25,7 +25,7 @@ from rflaf.functions.curves import ColumnCurves
 from rflaf.functions.densities import Density, Directions, draw
 from rflaf.functions.losses import Loss, Squared
 
-from .encoded_rows import Encoding
+from .encoded_rows import FARTHEST, Encoding
 from .limits import Limits, bounded_start
 from .recipes import Recipe
 
@@ -214,7 +214,7 @@ def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
     knots = encoding.knots
     counts = np.diff(knots.start)
     column = np.repeat(knots.columns, counts)
-    position = (knots.nodes - encoding.mean[column]) / encoding.scale[column]
+    position = np.clip((knots.nodes - encoding.mean[column]) / encoding.scale[column], -FARTHEST, FARTHEST)
     size = np.repeat(np.minimum(1, 3 / np.sqrt(np.maximum(counts - 1, 1))), counts)
     centre = np.zeros(knots.nodes.size)
     n_rows = max(rows.cells.shape[0], 1)
