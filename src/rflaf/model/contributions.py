@@ -57,7 +57,7 @@ def contributions(
     model: RandomFeatureModel, X: Array, bases: Array, groups: ColumnGroups, n_orders: int, n_threads: int = 1
 ) -> Contributions:
     """Share f at rows ``X`` (n_rows, n_features) out among groups of columns; ``bases`` (n_bases, n_features)."""
-    parts, n_groups = _additive(model, groups.of_column), groups.count
+    parts, n_groups = additive_arrays(model, groups.of_column), groups.count
     n_outputs, width = model.n_outputs, parts.bias.size
     orders = balanced_orders(n_groups, len(bases), max(1, n_orders // 2))
     shape = (X.shape[0], n_groups, n_outputs)
@@ -111,7 +111,7 @@ def _numbers_of_rows(rows: Array) -> Array:
     return ((rows.view(np.uint64) * odd).sum(axis=1) >> np.uint64(40)).astype(np.int64)
 
 
-def _additive(model: RandomFeatureModel, groups: Array) -> _kernels.contributions.Additive:
+def additive_arrays(model: RandomFeatureModel, groups: Array) -> _kernels.contributions.Additive:
     """Return the arrays of a model as the compiled loop takes them."""
     feature_map = model.feature_map(np.float64)
     if isinstance(feature_map, CurvedMap):

@@ -27,6 +27,7 @@ from .mistakes import error_section, first_picture
 from .page import Head, Section, compose, grid
 from .scores import quality_section, score_card, verdict
 from .subject import subject_of
+from .what_if import what_if_section
 from .wording import count_of
 
 __all__ = ["render_report", "write_report"]
@@ -37,6 +38,7 @@ SECTIONS: tuple[Callable[[Findings], Section], ...] = (
     overview.data_section,
     error_section,
     column_section,
+    what_if_section,
     activation_section,
     width_section,
     overview.speed_section,

@@ -108,7 +108,8 @@ class Head:
 
 def compose(head: Head, sections: Sequence[Section]) -> str:
     """Return the whole page as text."""
-    script, style = _read("script.js"), _read("style.css")
+    script = _read("script.js") + _read("what_if.js")
+    style = _read("style.css") + _read("what_if.css")
     links = [element("li", element("a", section.title, href=f"#{section.anchor}")) for section in sections]
     colours = "".join(f"--{name}:{colour};" for name, colour in PALETTE.items())
     return Template(_read("template.html")).substitute(
