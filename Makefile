@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test quick coverage lint docs bench torture faults clean distclean
+.PHONY: run test quick coverage lint docs bench bench-frontier bench-guard torture faults clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -32,6 +32,13 @@ docs: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	@set -e; for script in $(or $(sort $(wildcard benchmarks/bench_*.py)),$(error no benchmarks/bench_*.py to run)); do echo "$$script"; $(BIN)/python "$$script"; done
+
+bench-frontier: $(VENV)/.bench
+	$(BIN)/python benchmarks/frontier.py
+
+# make bench-guard A=main B=. compares two commits or folders; fails on a slowdown.
+bench-guard: $(VENV)/.bench
+	$(BIN)/python benchmarks/against.py $(or $(A),HEAD~1) $(or $(B),.)
 
 torture: $(VENV)/.test
 	$(BIN)/python tests/torture/run.py --cases $(or $(CASES),10000) --shard $(or $(SHARD),1/1) --records torture.jsonl

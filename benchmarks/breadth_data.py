@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import LabelEncoder, StandardScaler
+from sklearn.preprocessing import LabelEncoder
 from tables import FOLDER, READERS, REGRESSION
 
-SRBENCH_SEEDS = (23654, 15795, 860, 5390, 16850, 29910, 4426, 21962, 14423, 28020)
-SRBENCH_ROWS = 10_000
+from rflaf.study import srbench
+
 TASKS = {"reg": "regression", "bin": "binary", "multi": "multi-class"}
 HALVES = ("choose", "report")
 SAME_ROWS = {  # a set -> the one whose rows it repeats, and whose half it therefore joins
@@ -72,14 +72,7 @@ class Problem:
 
 def srbench_split(table: Table, task: str, seed: int) -> Split:
     """SRBench's split; of a set of more than 10,000 rows, 10,000 training rows are drawn with replacement."""
-    X_train, X_test, y_train, y_test = train_test_split(*table, train_size=0.75, test_size=0.25, random_state=seed)
-    if len(table[1]) > SRBENCH_ROWS:
-        # SRBench seeds NumPy's global generator and draws from it; this one gives the same numbers.
-        drawn = np.random.RandomState(seed).choice(np.arange(len(X_train)), size=SRBENCH_ROWS)
-        X_train, y_train = X_train[drawn], y_train[drawn]
-    rows, target = StandardScaler().fit(X_train), StandardScaler().fit(y_train[:, None])
-    scaled = [target.transform(y[:, None]).ravel() for y in (y_train, y_test)]
-    return Split(rows.transform(X_train), rows.transform(X_test), *scaled)
+    return Split(*srbench.split(*table, seed))
 
 
 def plain_split(test_size: float) -> Callable[[Table, str, int], Split]:
@@ -98,7 +91,7 @@ def paper_split(table: Table, task: str, seed: int) -> Split:
 
 
 PROTOCOLS = {
-    "pmlb": Protocol(SRBENCH_SEEDS, srbench_split, "1 - r2", np.median),
+    "pmlb": Protocol(srbench.SEEDS, srbench_split, "1 - r2", np.median),
     "tables": Protocol((0, 1), plain_split(1 / 3), "RMSE", np.mean),
     "sklearn": Protocol((0, 1), plain_split(1 / 3), "RMSE", np.mean),
     "paper": Protocol((0, 1, 2), paper_split, "MSE / variance", np.mean),
@@ -108,11 +101,6 @@ PROTOCOLS = {
 def halves(names: Iterable[str]) -> dict[str, str]:
     """The half of every name: the first in sorted order is for choices, the second for reports, and so on."""
     return {name: HALVES[number % 2] for number, name in enumerate(sorted(names))}
-
-
-def _read_pmlb(path: Path) -> Table:
-    table = pd.read_csv(path, sep="\t")
-    return table.drop(columns="target").to_numpy(np.float64), table["target"].to_numpy(np.float64)
 
 
 def _read_frame(path: Path, task: str) -> Table:
@@ -150,7 +138,7 @@ PAPER = ("adult", *REGRESSION)
 def _pmlb(folder: Path) -> list[Problem]:
     paths = {path.name.removesuffix(".tsv.gz"): path for path in folder.glob("pmlb/*.tsv.gz")}
     return [
-        Problem("pmlb", name, "regression", half, lambda path=paths[name]: _read_pmlb(path))
+        Problem("pmlb", name, "regression", half, lambda path=paths[name]: srbench.read_problem(path))
         for name, half in halves(paths).items()
     ]
 

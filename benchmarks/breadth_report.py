@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from breadth_data import PROTOCOLS
-from breadth_models import CONSTANT, OURS
+from breadth_models import CONSTANT
 from breadth_summary import Comparison, Standing, groups, ranks, split_by_part, standings
+
+from rflaf.study import leaderboard
 
 FEW_ROWS = 100
 ABOUT = ("kind", "name", "task", "half", "rows", "columns", "splits", "measure")
@@ -109,49 +111,9 @@ def _ranks_of(item: Comparison) -> dict[str, float]:
     return dict(zip(methods, ranks(losses)[0].tolist(), strict=True))
 
 
-def read_published(path: Path) -> dict[str, dict[str, float]]:
-    """Median r2 by data set and algorithm, from a CSV with the columns algorithm, dataset and r2_median."""
-    found: dict[str, dict[str, float]] = {}
-    with path.open(newline="", encoding="utf-8") as stream:
-        for line in csv.DictReader(stream):
-            found.setdefault(line["dataset"], {})[line["algorithm"]] = float(line["r2_median"] or "nan")
-    return found
-
-
-@dataclass(frozen=True)
-class Place:
-    """An algorithm among the published ones; negative r2 counts as 0 in the mean."""
-
-    algorithm: str
-    rank: float
-    first_places: int
-    r2: float
-    sets: int
-
-
-def places(r2: Mapping[str, float], published: Mapping[str, Mapping[str, float]]) -> list[Place]:
-    """Ours, by its r2 on each set, and every algorithm on the sets that are published; best mean rank first.
-
-    An algorithm is ranked on the sets that it is listed for; where its r2 is not a number it is last.
-    """
-    found: dict[str, list[tuple[float, bool, float]]] = {}
-    for name in sorted(r2.keys() & published.keys()):
-        scores = {OURS: r2[name], **published[name]}
-        losses = np.array([[math.inf if math.isnan(score) else -score for score in scores.values()]])
-        first = losses[0] == losses.min()
-        for who, rank, best, loss in zip(scores, ranks(losses)[0], first, losses[0], strict=True):
-            found.setdefault(who, []).append((rank, best, max(-loss, 0.0)))
-    table = {who: np.array(rows, float) for who, rows in found.items()}
-    every = [
-        Place(who, rows[:, 0].mean(), int(rows[:, 1].sum()), rows[:, 2].mean(), len(rows))
-        for who, rows in table.items()
-    ]
-    return sorted(every, key=lambda place: place.rank)
-
-
 def published_markdown(found: Sequence[Comparison], ours: Sequence[str], path: Path) -> str:
     """Each of our methods among the published ones on SRBench's sets, and on those below 100 rows."""
-    published = read_published(path)
+    published = leaderboard.read_published(path)
     problems = [item for item in found if item.kind == "pmlb" and item.name in published]
     few = [item for item in problems if item.rows < FEW_ROWS]
     parts = [
@@ -165,15 +127,15 @@ def published_markdown(found: Sequence[Comparison], ours: Sequence[str], path: P
     return "\n\n".join(parts) + "\n"
 
 
-def _published_table(
-    method: str, title: str, items: Sequence[Comparison], published: Mapping[str, Mapping[str, float]]
-) -> str:
-    r2 = {item.name: 1 - item.outcomes[method].loss for item in items}
+def _published_table(method: str, title: str, items: Sequence[Comparison], published: leaderboard.Medians) -> str:
+    ours = {item.name: (1 - item.outcomes[method].loss, math.nan, item.outcomes[method].fit_seconds) for item in items}
     named = [
-        replace(place, algorithm=method if place.algorithm == OURS else place.algorithm)
-        for place in places(r2, published)
+        replace(standing, algorithm=method if standing.algorithm == leaderboard.OURS else standing.algorithm)
+        for standing in leaderboard.standings(ours, published)
     ]
-    rows = [[row.algorithm, f"{row.rank:.2f}", row.first_places, f"{row.r2:.4f}", row.sets] for row in named]
-    head = ["algorithm", "mean rank", "first places", "mean r2, negative as 0", "sets"]
+    rows = [
+        [row.algorithm, f"{row.rank:.2f}", f"{row.low:.2f} to {row.high:.2f}", row.first, row.problems] for row in named
+    ]
+    head = ["algorithm", "mean rank", "95% interval", "first places", "sets"]
     splits = f"medians over {min(item.splits for item in items)} of {len(PROTOCOLS['pmlb'].seeds)} splits"
     return f"## {title} (sets: {len(items)}, {splits})\n\n{markdown_table(head, rows)}"

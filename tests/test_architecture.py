@@ -49,11 +49,12 @@ OWNERS = {  # a library -> the only modules, or folders of modules, that may imp
     "rich": {"cli", "rows.progress"},
     "pyarrow": {"rows.tables", "rows.files"},
     "safetensors": {"export.model_file"},
-    "matplotlib": {"inspection.plots", "cli.demo", "study.figures"},
+    "matplotlib": {"inspection.plots", "cli.demo", "study.figures", "study.leaderboard"},
     "pooch": {"study.datasets"},
     "tqdm": {"study.datasets"},
     "openpyxl": {"study.datasets"},
     "shap": {"estimators.reasons"},
+    "pmlb": {"study.srbench"},
     "lightgbm": {"inspection.report", "study.protocols"},
 }
 MODULES = sorted(

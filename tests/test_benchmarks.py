@@ -68,6 +68,10 @@ RUNS = {  # script: a small run, and what its table shows
     ),
     "exact": ("--rows 200 --seeds 0 --widths 3", r"S=3 +exact / sample: error [+-][\d.]+%, time [\d.]+ times"),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
+    "frontier": (
+        "--sets bowl reg-line --rows 80 --widths 3 --rounds 1 --leave-out EBM CatBoost --out r.jsonl --picture r.png",
+        r"\| 100 µs \| [012] of 2 (.*\n)+\| rflaf, 3 \| 0\.\d",
+    ),
     "house": ("", r"lines of source +\d+ "),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
     "walks": ("", r"hops of predict: [1-8]\n"),
@@ -100,7 +104,7 @@ def test_a_benchmark_prints_its_table(name, tmp_path):
     if name == "pictures":
         command += ["--folder", str(tmp_path)]
     made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
-    if name == "breadth":
+    if name in {"breadth", "frontier"}:
         made_up_sets(tmp_path)
         made_up["RFLAF_DATA_DIR"] = str(tmp_path)
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=made_up, cwd=tmp_path)

@@ -117,15 +117,6 @@ def test_a_method_that_takes_some_sets_is_ranked_on_those_alone():
     }
 
 
-def test_ours_among_the_published_methods_by_hand():
-    published = {"a": {"X": 0.9, "Y": 0.8}, "b": {"X": -3.0, "Y": math.nan}, "c": {"X": 0.5}, "not run": {"X": 1.0}}
-    ours, x, y = report.places({"a": 0.9, "b": 0.2, "c": 0.6, "not published": 1.0}, published)
-    assert (ours.algorithm, ours.rank, ours.first_places, ours.sets) == ("ours", pytest.approx(3.5 / 3), 3, 3)
-    assert ours.r2 == pytest.approx(1.7 / 3)
-    assert (x.algorithm, x.rank, x.first_places, x.r2) == ("X", pytest.approx(5.5 / 3), 1, pytest.approx(1.4 / 3))
-    assert (y.algorithm, y.rank, y.first_places, y.r2, y.sets) == ("Y", 3.0, 0, 0.4, 2)
-
-
 # Data sets and splits
 
 

@@ -29,6 +29,7 @@ _MODULES = {
     "serve": "serve_command",
     "plan": "table_commands",
     "bench": "table_commands",
+    "bench srbench": "srbench_command",
     "warm-up": "warm_up_command",
     "demo": "study_commands",
     "reproduce": "study_commands",
@@ -45,7 +46,9 @@ def application(names: list[str]) -> typer.Typer:
     )
     app.callback()(options)
     for name in names:
-        app.command(name)(getattr(import_module(f"rflaf.cli.{_MODULES[name]}"), name.replace("-", "_")))
+        app.command(name)(
+            getattr(import_module(f"rflaf.cli.{_MODULES[name]}"), name.replace("-", "_").replace(" ", "_"))
+        )
     app.command()(version)
     return app
 
@@ -54,6 +57,8 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code: 0 success, 2 error of the caller, 130 interrupted."""
     debug = "--debug" in arguments
     arguments = [argument for argument in arguments if argument != "--debug"]
+    if arguments[:2] == ["bench", "srbench"]:  # a benchmark of its own, not a table of that name
+        arguments = ["bench srbench", *arguments[2:]]
     named = arguments[:1] if arguments[:1] and arguments[0] in _MODULES else list(_MODULES)
     try:
         code = application(named)(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)

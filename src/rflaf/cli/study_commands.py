@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rflaf.rows.files.outputs import check_output
 
 from . import demo as demonstration
-from .console import errors, out_option, results
+from .console import errors, out_option, results, working
 
 _COUNT = TextColumn("{task.completed}/{task.total}")
 
@@ -21,22 +21,23 @@ def demo(
     out: Annotated[Path, out_option("File of the picture.")] = Path("rflaf-demo.png"),
     report: Annotated[Path, typer.Option(help="File of the report.")] = Path("rflaf-demo.html"),
 ) -> None:
-    """Fit two problems at several widths, print and plot the test errors, and write a report on one model.
+    """Compare models on a problem whose answer is known; draw accuracy, speed and what was learned; write a report.
 
     Example:  rflaf demo --out picture.png --report report.html
     """
     check_output(out)
     check_output(report)
-    problems = [demonstration.diabetes(), demonstration.teacher()]
-    n_fits = len(problems) * demonstration.fits_per_problem()
+    with working("compiling, once (about 20 s on first use)"):
+        seconds = demonstration.compile_loops()
+    problem = demonstration.friedman()
     with _bar(TextColumn("fitting"), BarColumn(), _COUNT, TimeElapsedColumn()) as progress:
-        task = progress.add_task("fit", total=n_fits)
-        outcomes = list(demonstration.run(problems, lambda: progress.advance(task)))
-    for problem in problems:
-        results.print(_table(problem, [outcome for outcome in outcomes if outcome.problem == problem.name]))
-    demonstration.draw(outcomes, out)
+        task = progress.add_task("fit", total=len(demonstration.contestants()))
+        outcomes = list(demonstration.run(problem, lambda: progress.advance(task)))
+    results.print(_table(problem, outcomes))
+    results.print(f"compiled in {seconds:.0f} s before, which later runs need not", highlight=False)
+    demonstration.draw(outcomes, problem, out)
     results.print(f"picture: {out}", highlight=False)
-    demonstration.report_diabetes(report)
+    demonstration.report(outcomes[-1], problem, report)
     results.print(f"report:  {report}, open it in a browser", highlight=False)
 
 
@@ -69,12 +70,12 @@ def _bar(*columns: ProgressColumn) -> Progress:
 
 def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> RichTable:
     n_rows, n_columns = problem.X_train.shape
-    title = f"{problem.name}: {n_rows} training rows x {n_columns} columns; test error / variance (seconds to fit)"
+    title = f"Friedman's first problem: {n_rows:,} rows of {n_columns} columns, five without effect"
     table = RichTable(title=title, title_justify="left", min_width=len(title))
-    table.add_column("width", justify="right")
-    for scheme in dict.fromkeys(outcome.scheme for outcome in outcomes):
-        table.add_column(scheme, justify="right")
-    for width in demonstration.WIDTHS:
-        row = [outcome for outcome in outcomes if outcome.width == width]
-        table.add_row(str(width), *(f"{outcome.error:.3f} ({outcome.seconds:.2f} s)" for outcome in row))
+    for heading in ("model", "test error / variance", "seconds to fit", "µs per row"):
+        table.add_column(heading, justify="left" if heading == "model" else "right")
+    for one in sorted(outcomes, key=lambda one: -one.error):
+        style = "bold" if one.family == "rflaf" else None
+        table.add_row(one.name, f"{one.error:.4f}", f"{one.seconds:.2f}", f"{one.microseconds:.2f}", style=style)
+    table.add_row("noise alone", f"{demonstration.least_error(problem):.4f}", "", "", style="dim")
     return table

@@ -75,6 +75,8 @@ def bench(
 ) -> None:
     """Compare with the models anyone would try first: error on rows held out, seconds to fit, microseconds a row.
 
+    rflaf bench srbench runs a public benchmark instead.
+
     Example:  rflaf bench houses.csv --target price --width 30 --width 100
     """
     widths = width or [30, 100]

@@ -268,6 +268,13 @@ class RandomFeatureModel:
             last_layer,
         )
 
+    @property
+    def n_parameters(self) -> int:
+        """Number of values that a prediction depends on."""
+        curves = 0 if self.curves is None else self.curves.values.size
+        parts = self.directions.W, self.directions.offset, self.activation.coefficients, self.v, self.intercept
+        return int(sum(np.size(part) for part in parts) + curves)
+
     def describe(self) -> dict[str, Any]:
         """Describe the model in plain values; its form is constant, linear, additive or interacting.
 

@@ -34,7 +34,9 @@ def tiles(findings: Findings) -> list[Tile]:
     found = [
         Tile(share.name, write_score(share), f"on {count_of(findings.n_rows, 'row')}"),
         Tile("time per row", f"{figure_of(findings.speed.in_batch, 2)} µs", "one thread, in a batch"),
-        Tile("components", f"{findings.subject.model.n_components:,}", f"{n_parameters(findings.subject):,} numbers"),
+        Tile(
+            "components", f"{findings.subject.model.n_components:,}", f"{findings.subject.model.n_parameters:,} numbers"
+        ),
         Tile("problems of the data", str(len(findings.oddities)), f"{serious} serious" if serious else "none serious"),
     ]
     if share is not first:
@@ -78,7 +80,7 @@ def speed_section(findings: Findings) -> Section:
     }
     if speed.through_estimator is not None:
         found["one row, predict with its checks"] = f"{figure_of(speed.through_estimator, 2)} µs"
-    found["numbers in the model"] = f"{n_parameters(findings.subject):,}"
+    found["numbers in the model"] = f"{findings.subject.model.n_parameters:,}"
     lead = f"{roughly(1e6 / speed.in_batch).capitalize()} rows per second on one thread of this machine."
     return Section("speed", "Speed", lead, grid([cost_card(findings), card("On one thread", facts_table(found))]))
 
@@ -117,7 +119,7 @@ def describe(subject: Subject) -> dict[str, str]:
         "activations": "one for all components" if shared else "one per component",
         "basis": f"{plain['n_basis']} {basis} from {figure_of(low)} to {figure_of(high)}",
         "curved columns": f"{plain['curved_columns']:,}",
-        "numbers in the model": f"{n_parameters(subject):,}",
+        "numbers in the model": f"{subject.model.n_parameters:,}",
     }
     if estimator is not None:
         facts |= {
@@ -147,14 +149,6 @@ def rung(subject: Subject) -> str:
     if single:
         return f"Functions of single columns, and random directions: {width}."
     return f"Random directions, drawn plainly: {width}."
-
-
-def n_parameters(subject: Subject) -> int:
-    """Return the number of values that a prediction depends on."""
-    model = subject.model
-    curves = 0 if model.curves is None else model.curves.values.size
-    parts = model.directions.W, model.directions.offset, model.activation.coefficients, model.v, model.intercept
-    return int(sum(np.size(part) for part in parts) + curves)
 
 
 def _changed(estimator: Any) -> dict[str, str]:

@@ -1,0 +1,277 @@
+"""The frontier: test error against the cost of a prediction, for ours at several widths and the usual models.
+
+python benchmarks/frontier.py [--sets kin8nm ...] [--rows 4000] [--seeds 0] [--out frontier.jsonl]. Regressions with
+their rows as numbers (text by the package's own encoding, the same for all); a fifth of the rows is the test. All
+models of a set are fitted, then timed in turns on one thread: microseconds of processor time per row in batches of
+10,000 rows, and of one row alone. Each model is one line of the file of records; sets that are complete are not run
+again. `--summary` fits nothing and writes the summary (.json), the table (.md) and the picture from the records.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from breadth_data import found
+from breadth_report import markdown_table
+from interleaved import medians
+from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import train_test_split
+from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from rflaf import RFLAFRegressor
+
+BATCH = 10_000
+BUDGETS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
+OURS = "rflaf"
+SETS = (  # regressions of different sizes and kinds
+    "kin8nm", "powerplant", "reg-diamonds", "564_fried", "reg-abalone", "537_houses", "reg-cpu_act", "reg-wind",
+    "225_puma8NH", "344_mv", "protein", "workloads-radius",
+)  # fmt: skip
+WIDTHS: tuple[int | str, ...] = (10, 30, 100, 300, 1000, "auto")
+RESULTS = Path(__file__).parent.parent / "docs" / "results" / "frontier.jsonl"
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "frontier.png"
+Record = dict[str, Any]
+
+
+def contestants(seed: int, widths: Sequence[int | str]) -> dict[str, Callable[[], Any]]:
+    """What is compared, as functions that make it: those whose library is missing fail and are left out."""
+    from catboost import CatBoostRegressor
+    from lightgbm import LGBMRegressor
+    from xgboost import XGBRegressor
+
+    penalties = np.logspace(-3, 4, 15)
+
+    def ebm() -> Any:
+        from interpret.glassbox import ExplainableBoostingRegressor
+
+        return ExplainableBoostingRegressor(random_state=seed, n_jobs=1)
+
+    def features(kind: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
+        map_ = kind(n_components=300, random_state=seed, **settings)
+        return lambda: make_pipeline(StandardScaler(), map_, RidgeCV(penalties))
+
+    def boosted(kind: Any, n_trees: int, **settings: Any) -> Callable[[], Any]:
+        return lambda: kind(n_estimators=n_trees, random_state=seed, n_jobs=1, **settings)
+
+    trees = {f"LightGBM, {n}": boosted(LGBMRegressor, n, verbose=-1) for n in (30, 100, 1000)}
+    trees |= {f"XGBoost, {n}": boosted(XGBRegressor, n) for n in (10, 30, 100, 500)}
+    cat = {"thread_count": 1, "random_seed": seed, "verbose": False, "allow_writing_files": False}
+    return {
+        "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(penalties)),
+        "RBFSampler, 300": features(RBFSampler, gamma="scale"),
+        "Nystroem, 300": features(Nystroem),
+        "MLP": lambda: make_pipeline(StandardScaler(), MLPRegressor(early_stopping=True, random_state=seed)),
+        "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=seed),
+        **trees,
+        "CatBoost": lambda: CatBoostRegressor(**cat),
+        "extra trees": lambda: ExtraTreesRegressor(n_jobs=1, random_state=seed),
+        "EBM": ebm,
+        **{f"{OURS}, {width}": lambda width=width: RFLAFRegressor(width, random_state=seed) for width in widths},
+    }
+
+
+def rows_of(name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """At most so many rows of a set as numbers, and the target with unit variance."""
+    problem = next((one for one in found(["paper", "pmlb", "tables"]) if one.name == name), None)
+    if problem is None:
+        raise SystemExit(f"{name} is not among the sets of RFLAF_DATA_DIR")
+    X, y = problem.read()
+    kept = np.random.default_rng(0).permutation(len(y))[:most]
+    X, y = X.iloc[kept] if isinstance(X, pd.DataFrame) else X[kept], y[kept]
+    if isinstance(X, pd.DataFrame):
+        X = as_numbers(X)
+    return np.ascontiguousarray(X, np.float64), (y - y.mean()) / y.std()
+
+
+def as_numbers(frame: pd.DataFrame) -> np.ndarray:
+    """A frame as the package reads it."""
+    import pyarrow as pa
+
+    from rflaf.rows.tables import make_encoding, summarise
+
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return np.asarray(make_encoding(summarise(table), ()).transform(table))
+
+
+def measured(name: str, given: argparse.Namespace, seed: int) -> list[Record]:
+    """All contestants on one split of one set."""
+    X, y = rows_of(name, given.rows)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=seed)
+    batch, row = np.resize(X_test, (BATCH, X.shape[1])), X_test[:1].copy()
+    fitted, records = {}, []
+    for method, make in contestants(seed, given.widths).items():
+        if method in given.leave_out:
+            continue
+        try:
+            model = make()
+        except ImportError:
+            continue
+        start = process_time()
+        model.fit(X_train, y_train)
+        seconds = process_time() - start
+        error = float(np.mean((np.ravel(model.predict(X_test)) - y_test) ** 2) / np.var(y_test))
+        fitted[method] = model
+        records.append(
+            {"set": name, "seed": seed, "rows": len(y_train), "method": method, "error": error, "fit": seconds}
+        )
+        print(f"{name}, {method}: {error:.4f}, {seconds:.1f} s", file=sys.stderr, flush=True)
+    in_batch = medians({m: lambda f=f: f.predict(batch) for m, f in fitted.items()}, given.rounds, process_time)
+    many = {m: lambda f=f: [f.predict(row) for _ in range(20)] for m, f in fitted.items()}
+    alone = medians(many, given.rounds, process_time)
+    return [
+        {**record, "batch_us": 1e6 * in_batch[record["method"]] / BATCH, "row_us": 1e6 * alone[record["method"]] / 20}
+        for record in records
+    ]
+
+
+def read_records(path: Path) -> list[Record]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def frontier_of(records: Sequence[Record]) -> list[Record]:
+    """The records of a set that no other beats in both error and cost, the cheapest first."""
+    kept: list[Record] = []
+    for record in sorted(records, key=lambda one: (one["batch_us"], one["error"])):
+        if not kept or record["error"] < kept[-1]["error"]:
+            kept.append(record)
+    return kept
+
+
+def means(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """By set, one record for each method: the means over its seeds."""
+    groups: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        groups.setdefault(record["set"], {}).setdefault(record["method"], []).append(record)
+    numbers = ("error", "fit", "batch_us", "row_us")
+    return {
+        name: [
+            {**group[0], **{n: float(np.mean([r[n] for r in group])) for n in numbers}} for group in methods.values()
+        ]
+        for name, methods in groups.items()
+    }
+
+
+def owners(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """For every budget, the method of lowest error that keeps it on each set."""
+    return {
+        f"{budget:g}": {
+            name: min(affordable, key=lambda one: one["error"])["method"]
+            for name, group in means(records).items()
+            if (affordable := [one for one in group if one["batch_us"] <= budget])
+        }
+        for budget in BUDGETS
+    }
+
+
+def owners_table(records: Sequence[Record]) -> str:
+    """One row for each budget: how many sets each family owns, and who owns those that ours does not."""
+    rows = []
+    for budget, by_set in owners(records).items():
+        ours = sum(method.startswith(OURS) for method in by_set.values())
+        others = ", ".join(f"{name} ({method})" for name, method in by_set.items() if not method.startswith(OURS))
+        rows.append([f"{budget} µs", f"{ours} of {len(by_set)}", others or "none"])
+    return markdown_table(["budget per row", f"lowest error by {OURS}", "lost to"], rows)
+
+
+def errors_table(records: Sequence[Record]) -> str:
+    """Errors by method and set, and the median cost."""
+    by_set = means(records)
+    methods = list(dict.fromkeys(one["method"] for group in by_set.values() for one in group))
+    rows = []
+    for method in methods:
+        mine = {name: one for name, group in by_set.items() for one in group if one["method"] == method}
+        cells = [f"{mine[name]['error']:.4f}" if name in mine else "-" for name in by_set]
+        cost = [f"{np.median([one[n] for one in mine.values()]):.2g}" for n in ("batch_us", "row_us")]
+        rows.append([method, *cells, *cost])
+    return markdown_table(["method", *by_set, "µs per row in a batch", "µs for one row"], rows)
+
+
+def draw(records: Sequence[Record], path: Path) -> None:
+    """Error relative to the best of a set against the cost, one panel for each set, the frontier as a line."""
+    from rflaf.inspection.plots import BLUE, GREY, ORANGE, require_matplotlib
+
+    plt, by_set = require_matplotlib(), means(records)
+    n_across = min(4, len(by_set))
+    n_down = -(-len(by_set) // n_across)
+    figure, axes = plt.subplots(
+        n_down, n_across, figsize=(3.4 * n_across, 2.9 * n_down), layout="constrained", squeeze=False
+    )
+    for ax in axes.flat[len(by_set) :]:
+        ax.set_visible(False)
+    for ax, (name, group) in zip(axes.flat, by_set.items(), strict=False):
+        best = frontier_of(group)
+        ax.step([one["batch_us"] for one in best], [one["error"] for one in best], where="post", color=ORANGE, lw=1.5)
+        for one in group:
+            ours = one["method"].startswith(OURS)
+            ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=6 if ours else 4)
+            if one in best or ours:
+                label = one["method"].removeprefix(f"{OURS}, ")
+                style = {"color": BLUE, "fontsize": 8} if ours else {"color": "0.4", "fontsize": 7}
+                ax.annotate(label, (one["batch_us"], one["error"]), xytext=(4, 3), textcoords="offset points", **style)
+        top = 1.6 * np.median([one["error"] for one in group])
+        low = min(one["error"] for one in group)
+        ax.set(xscale="log", yscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
+        ax.tick_params(labelsize=7, which="both")
+        ax.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("microseconds per row, in batches of 10,000 on one thread", fontsize=9)
+    figure.supylabel("test error / variance", fontsize=9)
+    handles = [plt.Line2D([], [], marker="o", ls="", color=c) for c in (BLUE, GREY)] + [
+        plt.Line2D([], [], color=ORANGE)
+    ]
+    names = [f"{OURS}, by width", "others", "lowest error at every cost"]
+    figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def summarise(out: Path, picture: Path) -> None:
+    records = read_records(out)
+    if not records:
+        raise SystemExit(f"{out} holds no records")
+    text = f"{owners_table(records)}\n\n{errors_table(records)}\n"
+    out.with_suffix(".md").write_text(text, encoding="utf-8")
+    summary = {"sets": len(means(records)), "rows": max(one["rows"] for one in records), "owners": owners(records)}
+    out.with_suffix(".json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    draw(records, picture)
+    print(text)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", nargs="+", default=list(SETS))
+    parser.add_argument("--rows", type=int, default=4000, help="at most so many rows of a set")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--widths", nargs="+", type=lambda w: w if w == "auto" else int(w), default=list(WIDTHS))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--leave-out", nargs="+", default=[], metavar="METHOD")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the file of records")
+    parser.add_argument("--picture", type=Path, default=PICTURE)
+    parser.add_argument("--summary", action="store_true", help="fit nothing")
+    given = parser.parse_args(argv)
+    done = {(record["set"], record["seed"]) for record in read_records(given.out)}
+    todo = [] if given.summary else [(n, s) for s in given.seeds for n in given.sets if (n, s) not in done]
+    for name, seed in todo:
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the rivals, about names of columns and convergence
+            records = measured(name, given, seed)
+        with given.out.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(record) + "\n" for record in records)
+    summarise(given.out, given.picture)
+
+
+if __name__ == "__main__":
+    main()
