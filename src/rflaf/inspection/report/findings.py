@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rflaf.errors import Array, InvalidParameterError
+from rflaf.errors import Array, AssumptionWarning, InvalidParameterError
 from rflaf.estimators.metrics import classification_scores, label_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan, plan
 from rflaf.inspection.effects import Response, response
@@ -164,4 +165,6 @@ def _plan(rows: Array, target: Array, classification: bool) -> WidthPlan | None:
         return None
     index = np.linspace(0, rows.shape[0] - 1, min(_PLAN_ROWS, rows.shape[0])).astype(np.intp)
     loss = "log_loss" if classification else "squared"
-    return plan(rows[index], target[index], loss=loss, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)  # the page shows lambda beside the eigenvalues
+        return plan(rows[index], target[index], loss=loss, random_state=0)
