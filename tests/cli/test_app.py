@@ -69,7 +69,7 @@ def test_debug_shows_the_traceback():
 
 
 def test_a_bug_of_ours_keeps_its_traceback(monkeypatch):
-    monkeypatch.setattr(demo, "diabetes", lambda: 1 / 0)
+    monkeypatch.setattr(demo, "compile_loops", lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         cli.run(["demo"])
 
