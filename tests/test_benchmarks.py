@@ -72,6 +72,10 @@ RUNS = {  # script: a small run, and what its table shows
         "--sets bowl reg-line --rows 80 --widths 3 --rounds 1 --leave-out EBM CatBoost --out r.jsonl --picture r.png",
         r"\| 100 µs \| [012] of 2 (.*\n)+\| rflaf, 3 \| 0\.\d",
     ),
+    "intervals": (
+        "coverage few quantiles crossings --sets fanned --rows 100 --width 3 --draws 1 --random-rows 1000",
+        r"largest distance from the level(.*\n)+0 crossings in 1000 random rows",
+    ),
     "house": ("", r"lines of source +\d+ "),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
     "walks": ("", r"hops of predict: [1-8]\n"),

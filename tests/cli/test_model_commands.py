@@ -152,6 +152,21 @@ def test_predictions_are_those_of_python(folder, tmp_path, capsys, suffix):
     assert np.allclose(np.asarray(table["price"], float), model.predict(read_table(folder / "new.csv")), rtol=1e-12)
 
 
+def test_intervals_and_sets_of_labels_are_those_of_python(folder, tmp_path, capsys):
+    new, both = pd.read_csv(folder / "new.csv"), ["--interval", "0.9", "--interval", "0.5"]
+    output(capsys, "predict", folder / "houses.rflaf", folder / "new.csv", "--out", tmp_path / "out.csv", *both)
+    table = pd.read_csv(tmp_path / "out.csv")
+    expected = rflaf.load(folder / "houses.rflaf").predict_interval(new, [0.9, 0.5])
+    assert list(table.columns) == ["price", "lower(0.9)", "upper(0.9)", "lower(0.5)", "upper(0.5)"]
+    assert np.allclose(table.to_numpy()[:, 1:].reshape(-1, 2, 2), expected)
+    classifier = rflaf.load(folder / "dear.rflaf").calibrate(pd.read_csv(folder / "dear.csv"), "dear")
+    rflaf.save(classifier, tmp_path / "dear.rflaf")
+    output(capsys, "predict", tmp_path / "dear.rflaf", folder / "new.csv", "--out", tmp_path / "out.csv", *both)
+    found = pd.read_csv(tmp_path / "out.csv", dtype=str)["set(0.9)"].str.split("|")
+    sets = classifier.predict_set(new, 0.9)
+    assert [list(labels) for labels in found] == [list(classifier.classes_[row].astype(str)) for row in sets]
+
+
 def test_predictions_can_be_printed(folder, capsys):
     lines = output(capsys, "predict", folder / "houses.rflaf", folder / "new.csv").splitlines()
     assert lines[0] == "price"
@@ -300,6 +315,7 @@ def test_mistakes_of_every_kind_are_one_line(folder, tmp_path, capsys):
         "cannot be read as a model": ["predict", data, data],
         "No such file or directory": ["predict", "/no/such.rflaf", data],
         "--probabilities needs a classifier": ["predict", model, data, "--probabilities"],
+        "coverage must be a number between 0 and 1": ["predict", folder / "houses.rflaf", data, "--interval", "1.5"],
         "--std needs a regression": ["predict", folder / "dear.rflaf", data, "--std"],
         "the table must have rows": ["predict", model, tmp_path / "head.csv", "--out", tmp_path / "out.csv"],
         "the table must have the target 'price'": ["evaluate", model, folder / "new.csv"],

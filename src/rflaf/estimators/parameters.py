@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from numbers import Real
 from typing import Any
 
@@ -59,8 +60,8 @@ _RULES: dict[str, Rule] = {
         "Use 'per_component'.",
     ),
     "quantile": (
-        lambda value: is_number(value) and 0 < value < 1,
-        "must be a number between 0 and 1, without either",
+        lambda value: _is_rising(value) if np.ndim(value) == 1 else is_number(value) and 0 < value < 1,
+        "must be a number between 0 and 1, without either, or a rising list of them",
         "0.5 is the median.",
     ),
     "scale": (is_flag, "must be True or False", "Use True."),
@@ -117,6 +118,15 @@ def _limited_by(name: str) -> Callable[[Any], bool]:
     return cannot
 
 
+def _is_rising(levels: Any) -> bool:
+    inner = (0.0, *levels, 1.0)
+    return len(levels) > 0 and all(map(is_number, levels)) and all(low < high for low, high in pairwise(inner))
+
+
+def _is_median(quantile: Any) -> bool:
+    return np.ndim(quantile) == 0 and bool(quantile == 0.5)
+
+
 def _is_narrow_pool(estimator: Any) -> bool:
     sampling = resolve_sampling(estimator.sampling)
     if sampling is None or sampling.pool_size == "auto":
@@ -153,7 +163,9 @@ _COMBINATIONS: tuple[tuple[str, Callable[[Any], bool], str, str], ...] = (
     ),
     (
         "quantile",
-        lambda e: getattr(e, "quantile", 0.5) != 0.5 and not (isinstance(e.loss, str) and e.loss == "quantile"),
+        lambda e: (
+            not _is_median(getattr(e, "quantile", 0.5)) and not (isinstance(e.loss, str) and e.loss == "quantile")
+        ),
         "quantile acts under loss='quantile' only",
         "Set loss='quantile', or leave quantile out.",
     ),
@@ -230,16 +242,13 @@ def sized_basis(basis: Any, n_basis: int) -> Basis:
     raise InvalidParameterError("a basis object has its own n_basis", n_basis, "Leave n_basis out.")
 
 
-def resolve_loss(loss: Any, by_name: dict[str, Loss], refined: bool) -> Loss:
-    """Return the loss of a name, or the loss itself; refined directions need one that the compiled loops know."""
+def resolve_loss(loss: Any, by_name: dict[str, Loss]) -> Loss:
+    """Return the loss of a name, or the loss itself."""
     if isinstance(loss, str) and loss in by_name:
         return by_name[loss]
     if not isinstance(loss, Loss):
         listed = ", ".join(repr(name) for name in by_name)
         raise InvalidParameterError(f"loss must be {listed} or a Loss object", loss, f"Use {next(iter(by_name))!r}.")
-    if refined and loss.kernel() is None:
-        rule = "directions='refined' are trained by compiled loops, which know only the losses of this package"
-        raise InvalidParameterError(rule, loss, "Set directions='random' for a loss of your own.")
     return loss
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.metadata_routing import UNUSED
@@ -13,18 +15,23 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density
-from rflaf.functions.losses import Huber, Loss, Pinball, Poisson, Squared
+from rflaf.functions.losses import Gamma, Huber, Loss, Pinball, Poisson, Quantiles, Squared, Tweedie
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
+from rflaf.training.calibration import error_bands
+from rflaf.training.final_fit import FitResult
 
 from .base import RandomFeatureEstimator
 from .choices import ActivationChoice, Sampling
+from .intervals import PredictsIntervals, uncalibrated
 from .limits import refuse_new_weights
-from .parameters import check_value, resolve_loss
+from .metrics import share_saved
+from .offsets import refuse_beside_offset, with_offset, without_offset
+from .parameters import check_parameters, check_value, resolve_loss
 from .retired import accept_retired
 
 
-class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
+class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
     """Regression by small models of random directions and learned activations.
 
     f(x) = b + sum_m q_m v_m sigma_m(u_m(x)),    sigma_m(z) = sum_i a_mi B_i(z),    u_m(x) = b_m + w_m . x + curves
@@ -39,13 +46,14 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
     n_components : int or "auto", default=100
         Number of components, the width S. 300 instead of 100 lowers the error on protein from .337 to .314. "auto" is
         the smallest width whose estimated error is within ``width_tolerance`` of the lowest, up to 500 (refined: 400).
-    loss : {"squared", "huber", "quantile", "poisson"} or Loss, default="squared"
-        Predict the mean, a mean that outliers do not move, a quantile, or the mean of counts. "squared" on refined
+    loss : {"squared", "huber", "quantile", "poisson", "gamma", "tweedie"} or Loss, default="squared"
+        Predict the mean, a mean that outliers do not move, a quantile, the mean of counts, of positive amounts, or of
+        amounts with zeros: ``Tweedie(power)``, 1.5 by name. "squared" on refined
         directions gives less weight, with a warning, to outlying targets that the columns do not explain. "huber" takes
         residuals beyond 1.35 robust standard deviations of a first fit for outliers. "quantile" is the pinball loss,
         rounded within .01 of the deviation of ``y``. A `Loss` object acts as it is: ``Squared()`` trusts every target.
-    quantile : float, default=0.5
-        Quantile to predict under ``loss="quantile"``.
+    quantile : float or rising list of float, default=0.5
+        Quantile to predict under ``loss="quantile"``; several are predicted by one model, in order for every row.
     directions : {"refined", "random"}, default="refined"
         "refined" trains the directions from a draw of ``density``. With at most 3,000 rows, additive and
         random-direction models compete too and the best on held-out rows wins; below 50 rows one of them is
@@ -148,7 +156,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         n_components: int | str = 100,
         *,
         loss: str | Loss = "squared",
-        quantile: float = 0.5,
+        quantile: float | Sequence[float] = 0.5,
         directions: str = "refined",
         sampling: Sampling = "plain",
         activation: ActivationChoice = "per_component",
@@ -172,17 +180,58 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         self._store(locals())
 
     def _loss(self) -> Loss:
-        named = {"squared": Squared(), "huber": Huber(), "quantile": Pinball(self.quantile), "poisson": Poisson()}
-        return resolve_loss(self.loss, named, self.directions == "refined")
+        several = np.ndim(self.quantile) == 1
+        named: dict[str, Loss] = {
+            "squared": Squared(),
+            "huber": Huber(),
+            "quantile": Quantiles(tuple(self.quantile)) if several else Pinball(self.quantile),
+            "poisson": Poisson(),
+            "gamma": Gamma(),
+            "tweedie": Tweedie(),
+        }
+        return resolve_loss(self.loss, named)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson" or isinstance(self.loss, Poisson)
+        positive = self.loss in ("poisson", "gamma", "tweedie") if isinstance(self.loss, str) else self.loss.least >= 0
+        tags.target_tags.positive_only = positive
         return tags
 
     @property
     def _keeps_outliers(self) -> bool:
         return isinstance(self.loss, Loss)
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any = None,
+        time: Any = None,
+        cv: Any = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
+
+        ``sample_weight`` (n_samples,) multiplies the loss of each row; its unit has no effect, and a row of weight two
+        is the same as two equal rows.
+
+        ``groups`` (n_samples,) keeps the rows of a group together where rows are held out to choose penalties and
+        recipes; ``time`` (n_samples,) holds out later rows only; ``cv`` is a splitter of scikit-learn. They are for
+        rows in memory, and for refined directions or the squared loss.
+
+        ``offset`` (n_samples,) is a known part of f: the model learns the rest. Under "poisson", "gamma" and "tweedie"
+        it is the logarithm of an exposure, and the model that of the mean per unit; under losses of residuals it is
+        subtracted from y. It is for targets given as an array. Pass that of new rows to `predict`.
+
+        ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` name their columns, and
+        every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
+        """
+        if offset is not None:
+            check_parameters(self)
+            y, sample_weight = without_offset(self._loss(), y, sample_weight, offset)
+        return super().fit(X, y, sample_weight, groups=groups, time=time, cv=cv)
 
     def partial_fit(
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, half_life: float | None = None
@@ -220,20 +269,29 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
                 f"y must have as many outputs as the first rows, shape {shape}", n_outputs, "Call fit to begin anew."
             )
 
-    def predict(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
+    def predict(self, X: Any, return_std: bool = False, *, out: Any = None, offset: ArrayLike | None = None) -> Any:
         """Return the mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs).
 
-        ``return_std``, under the squared loss, adds the standard deviation of a new observation at each row, of the
-        same shape: the noise, estimated on held-out rows, and the posterior of the output weights. The dtype is that
-        of ``X``. ``out`` is an array to write into, a pair of them with ``return_std``: a memory map if the predictions
-        of rows in files do not fit in memory.
+        ``return_std`` adds the standard deviation of a new observation at each row, of the same shape: the root mean
+        square error on rows held out, larger or smaller as errors are where a row lies (`predict_interval`), and under
+        the squared loss the posterior of the output weights. It assumes rows like those of the fit, and no law of the
+        errors. The dtype is that of ``X``. ``out`` is an array to write into, a pair of them with ``return_std``: a
+        memory map if the predictions of rows in files do not fit in memory. ``offset`` (n_samples,) is that of `fit`.
         """
+        if offset is not None:
+            refuse_beside_offset(return_std, out)
+            return with_offset(self.loss_, self._by_rows(X, self._mean), offset)
         if not return_std:
             return self._by_rows(X, self._mean, out)
         check_is_fitted(self)
-        self._need_last_layer("return_std=True")
+        if self.model_.last_layer is None and self._bands is None:
+            raise uncalibrated("return_std=True")
         of_mean, of_deviation = (None, None) if out is None else out
         return self._by_rows(X, self._mean, of_mean), self._by_rows(X, self._deviation, of_deviation)
+
+    def _judge(self, result: FitResult) -> None:
+        judged = result.judged
+        self._bands = None if judged is None else error_bands(judged, result.loss, result.column_importance)
 
     def _mean(self, rows: Any) -> Array:
         """Return the prediction at validated rows, shaped like the targets."""
@@ -242,11 +300,19 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
 
     def _deviation(self, rows: Any) -> Array:
         """Return the standard deviation of a new observation at validated rows, shaped like the targets."""
-        deviation = self.model_.deviation(rows)
-        return deviation[:, 0] if self._single_output else deviation
+        f = self.model_.decision(rows, self.n_jobs)
+        deviation = self.model_.deviation(rows) if self.model_.last_layer is not None else self._typical_deviation
+        deviation = deviation * self._relative_size(rows, f)
+        return deviation[:, 0] if self._single_target else deviation
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files."""
+        """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files.
+
+        For several quantiles, the share of the summed pinball loss of constant quantiles that the model saves.
+        """
+        if self.model_.n_outputs > 1 and self.loss_.n_levels > 1:
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
+            return share_saved(self.loss_, np.asarray(y, np.float64).reshape(-1, 1), answers, sample_weight)
         if is_files(X) or is_frame(X):
             from sklearn.metrics import r2_score  # slow to import, and only needed here
 
@@ -264,6 +330,7 @@ class RFLAFRegressor(RegressorMixin, RandomFeatureEstimator):
         self._need_last_layer("prune")
         pruned = copy.copy(self)
         pruned._adopt(self.model_.prune(n_components))
+        pruned._bands = None  # its errors are others
         return pruned
 
     def _need_last_layer(self, what: str) -> None:

@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_feature_names, _check_sample_weight,
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Loss
-from rflaf.rows.blocks import BlockSource, CheckedTargets, array_source
+from rflaf.rows.blocks import BlockSource, CheckedTargets, RepeatedTargets, array_source
 from rflaf.rows.dask import is_collection, predict_lazily
 from rflaf.rows.files import ScannedTable, Table, is_files
 from rflaf.rows.files.chunks import column_names
@@ -80,13 +80,18 @@ class ReadsRows(BaseEstimator):
         if rows is not None:
             if reset:
                 loss.check_range(*rows.seen.target_range)
-            return CheckedTargets(rows.source, loss), rows.single_output
+            checked = CheckedTargets(rows.source, loss)
+            if loss.n_levels == 1:
+                return checked, rows.single_output
+            loss.targets(np.zeros((1, rows.source.n_outputs)))  # refuses several
+            return RepeatedTargets(checked, loss.n_levels), False
         X, y, sample_weight = self._encoded(X, y, sample_weight, False, reset)
         X, y = self._checked(X, y, reset, multi_output=True, y_numeric=True)
         if sp.issparse(y):
             raise InvalidParameterError("y must be dense", "a sparse matrix", "Pass y.toarray().")
         (loss.check if reset else loss.check_more)(y)
-        return array_source(X, y, check_weight(sample_weight, X)), np.ndim(y) == 1
+        targets = loss.targets(y.reshape(len(y), -1))
+        return array_source(X, targets, check_weight(sample_weight, X)), np.ndim(y) == 1 and loss.n_levels == 1
 
     def _with_categories(self, X: Any) -> Any:
         """Return files with the columns that ``categorical_features`` names among their categories."""

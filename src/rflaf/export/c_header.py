@@ -67,7 +67,7 @@ def check_name(name: str) -> None:
 
 
 def _needs_exp(head: Head | None) -> bool:
-    return head is not None and head.link is not Link.IDENTITY
+    return head is not None and head.link not in (Link.IDENTITY, Link.SORTED)
 
 
 def _n_out(formula: Formula) -> int:
@@ -252,6 +252,17 @@ def _answers(head: Head, real: str) -> list[str]:
         lines += [each, f"    out[o] = {one} / ({one} + {exp}(-f[o]));"]
     else:
         lines += [each, "    out[o] = f[o];"]
+    if head.link is Link.SORTED:
+        lines += [
+            "int q;",
+            each,
+            f"    for (q = 0; q + 1 < {n_outputs}; q++)",
+            "        if (out[q] > out[q + 1]) {",
+            f"            {real} higher = out[q];",
+            "            out[q] = out[q + 1];",
+            "            out[q + 1] = higher;",
+            "        }",
+        ]
     if head.classes is not None:
         lines.append(f"out[{n_outputs}] = ({real})best;")
     return lines

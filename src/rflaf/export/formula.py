@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
 from rflaf.functions.curves import one_over_gaps
-from rflaf.functions.losses import Logistic, Loss, Poisson, Softmax
+from rflaf.functions.losses import Logistic, Loss, Poisson, Quantiles, Softmax
 from rflaf.model.curved_features import CurvedMap, compile_features
 from rflaf.model.features import centre_of
 from rflaf.model.random_feature_model import RandomFeatureModel
@@ -38,9 +38,16 @@ class Link(Enum):
     EXP = "exp(min(f, 30))"
     SIGMOID = "1 / (1 + exp(-f))"
     SOFTMAX = "exp(f) / sum exp(f)"
+    SORTED = "f in rising order"
 
 
-_LINKS = {Loss.mean: Link.IDENTITY, Poisson.mean: Link.EXP, Logistic.mean: Link.SIGMOID, Softmax.mean: Link.SOFTMAX}
+_LINKS = {
+    Loss.mean: Link.IDENTITY,
+    Poisson.mean: Link.EXP,
+    Logistic.mean: Link.SIGMOID,
+    Softmax.mean: Link.SOFTMAX,
+    Quantiles.mean: Link.SORTED,
+}
 
 
 @dataclass(frozen=True, slots=True)

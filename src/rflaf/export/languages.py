@@ -122,8 +122,13 @@ def _answers(head: Head, d: Dialect) -> Iterator[str]:
             Link.EXP: [*highest, f"out[o] = {d.exp.format('f[o]')};"],
             Link.SIGMOID: [f"out[o] = 1.0 / (1.0 + {d.exp.format('-f[o]')});"],
             Link.IDENTITY: ["out[o] = f[o];"],
+            Link.SORTED: ["out[o] = f[o];"],
         }
         yield from loop(d, "o", n, answer[head.link])
+    if head.link is Link.SORTED:
+        swap = [d.real.format("higher", "out[q]"), "out[q] = out[q + 1];", "out[q + 1] = higher;"]
+        exchange = block(d.test.format("out[q] > out[q + 1]"), swap)
+        yield from loop(d, "o", n, loop(d, "q", n - 1, exchange))
     if head.classes is not None:
         yield f"out[{n}] = {d.to_real.format('best')};"
 

@@ -102,6 +102,13 @@ class Graph:
         self.container.add_node(operator, list(inputs), [result], name=name, **attributes)
         return result
 
+    def sort(self, name: str, n_columns: int, result: str) -> None:
+        """Sort the columns of every row."""
+        count = self.constant("n_quantiles", np.array([n_columns], np.int64))
+        others = self.scope.get_unique_variable_name("order")
+        operator = self.scope.get_unique_operator_name("TopK")
+        self.container.add_node("TopK", [name, count], [result, others], name=operator, axis=1, largest=0, sorted=1)
+
     def cast(self, name: str, dtype: np.dtype[Any]) -> str:
         """Convert numbers to another dtype."""
         import onnx
@@ -124,7 +131,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         chosen = graph.node("ArgMax", f, axis=1, keepdims=0)
         labels = graph.constant("classes", class_labels(formula.head.classes))
         graph.node("Gather", labels, chosen, result=outputs[0])
-    _follow_link(graph, f, formula.head.link, dtype, outputs[-1])
+    _follow_link(graph, f, formula.head, dtype, outputs[-1])
 
 
 def _rows(graph: Graph, operator: Any, dtype: np.dtype[Any]) -> str:
@@ -215,7 +222,8 @@ def _decision(graph: Graph, z: str, head: Head) -> str:
     return f
 
 
-def _follow_link(graph: Graph, f: str, link: Link, dtype: np.dtype[Any], to: str) -> None:
+def _follow_link(graph: Graph, f: str, head: Head, dtype: np.dtype[Any], to: str) -> None:
+    link, n_outputs = head.link, head.intercept.size
     if link is Link.EXP:
         highest = graph.constant("highest_logarithm", np.array(HIGHEST_LOGARITHM, dtype))
         graph.node("Exp", graph.node("Min", f, highest), result=to)
@@ -223,6 +231,8 @@ def _follow_link(graph: Graph, f: str, link: Link, dtype: np.dtype[Any], to: str
         graph.node("Sigmoid", f, result=to)
     elif link is Link.SOFTMAX:
         graph.node("Softmax", f, result=to, axis=1)
+    elif link is Link.SORTED:
+        graph.sort(f, n_outputs, to)
     else:
         graph.node("Identity", f, result=to)
 

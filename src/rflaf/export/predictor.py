@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.functions.losses import HIGHEST_LOGARITHM, Logistic, Loss, Poisson, Softmax
+from rflaf.functions.losses import Logistic, Loss, Softmax
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
 
@@ -82,7 +82,7 @@ class Predictor:
         """Return the prediction for ``f`` (n_rows, n_outputs)."""
         if self.classes is not None:
             return np.asarray(self.classes[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)])
-        mean = np.exp(np.minimum(f, HIGHEST_LOGARITHM)) if isinstance(self.loss, Poisson) else self.loss.mean(f)
+        mean = self.loss.mean(f)
         return mean[:, 0] if self.single_output else mean
 
     def rows(self, X: Any) -> Array:

@@ -108,7 +108,7 @@ def _at(c: Sequence[float], t: float) -> float:
 def _answers(head: Head) -> Iterator[tuple[str, str]]:
     f = [f"rflaf_f{o}" for o in range(head.intercept.size)]
     if head.classes is None:
-        for o, value in enumerate(f):
+        for o, value in enumerate(_in_order(f) if head.link is Link.SORTED else f):
             yield "prediction" if len(f) == 1 else f"prediction_{o}", _linked(value, head.link)
         return
     labels = [str(label) for label in head.classes]
@@ -131,6 +131,20 @@ def _answers(head: Head) -> Iterator[tuple[str, str]]:
         for own, label in zip(f, labels, strict=True)
     )
     yield "label", f"CASE {cases} END"
+
+
+def _in_order(f: list[str]) -> list[str]:
+    """Return the values in rising order: each is the one that as many others precede as its place says."""
+
+    def before(own: int) -> str:
+        signs = ((other, "<=" if other < own else "<") for other in range(len(f)) if other != own)
+        return " + ".join(f"CASE WHEN {f[other]} {sign} {f[own]} THEN 1 ELSE 0 END" for other, sign in signs) or "0"
+
+    cases = [(before(own), value) for own, value in enumerate(f)]
+    return [
+        f"CASE {' '.join(f'WHEN {count} = {place} THEN {value}' for count, value in cases)} END"
+        for place in range(len(f))
+    ]
 
 
 def _linked(f: str, link: Link) -> str:

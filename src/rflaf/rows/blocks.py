@@ -317,6 +317,20 @@ class CheckedTargets(SourceView):
 
 
 @dataclass(frozen=True, slots=True)
+class RepeatedTargets(SourceView):
+    """A source of one target per row, repeated for several outputs."""
+
+    times: int
+
+    @property
+    def n_outputs(self) -> int:
+        return self.times
+
+    def seen(self, block: Block) -> Block:
+        return replace(block, y=np.repeat(block.y, self.times, axis=1))
+
+
+@dataclass(frozen=True, slots=True)
 class LabelTargets(SourceView):
     """A source of labels, one per row, as targets 0 and 1: one output for two classes, else one per class.
 

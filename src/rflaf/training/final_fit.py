@@ -29,10 +29,14 @@ from rflaf.rows.executors import Executor
 
 from .held_out import (
     HeldOut,
+    Judged,
     errors_by_folds,
+    judge_left_out,
+    judged,
     left_out_by_folds,
     noise_left_out,
     report_held_out,
+    residual_lost,
     rows_in_use,
     sum_some_rows,
 )
@@ -48,7 +52,6 @@ from .solvers.refined.search import Outliers, Trial
 from .solvers.shared_activation import LearnedActivation, minimise_on_sphere
 from .solvers.sparse_activation import minimise_sparse
 from .solvers.whole_risk import WholeRisk
-from .specification import FitSpec
 
 SAMPLE_ROWS = 2000  # to measure the importance of columns on
 JUDGED_ROWS = 8000  # sampled to choose a ridge by
@@ -64,7 +67,7 @@ class Fitted:
 
     ``last_layer`` holds the sums behind a solution in closed form, ``solved`` why the search for any other ended,
     ``trace`` the objective at every step of an exact descent, ``left_out`` (n_samples, n_outputs) what the fit without
-    a row's fold says of it, where the context asks for it.
+    a row's fold says of it, ``judged`` what the fit without a row says of it, where the context asks for them.
     """
 
     activation: Activation
@@ -77,6 +80,7 @@ class Fitted:
     objective: float = 0.0
     trace: tuple[float, ...] = ()
     left_out: Array | None = None
+    judged: Judged | None = None
 
     def model(self, directions: Directions, units: Units, curves: ColumnCurves | None = None) -> RandomFeatureModel:
         """Return the model in the units of the targets, which are folded into output weights and intercept."""
@@ -107,6 +111,7 @@ class FitResult:
     left_out: Array | None = None
     held_out: HeldOut | None = None
     centre: Array | None = None
+    judged: Judged | None = None
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
@@ -118,6 +123,9 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
         used, all_rows = rows_in_use(fit.source)
         weight = np.ones(used.size) if all_rows.weight is None else all_rows.weight[used]
         found["held_out"] = report_held_out(fit, fitted.left_out[used], used, all_rows.y[used], weight)
+        found["judged"] = judged(fit, all_rows.X, used, all_rows.y[used], fitted.left_out[used], weight)
+    elif fitted.judged is not None:
+        found["judged"] = fitted.judged
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
     measured |= {"left_out": fitted.left_out, "centre": problem.moments.X.mean}
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
@@ -151,7 +159,8 @@ def fit_shared(fit: Fit, directions: Directions, learned: LearnedActivation) -> 
     choice = best_ridge(fit, features, directions, directions.importance, equations, system)
     solution = system.solve(choice.ridge)
     layer = LastLayer(equations, choice.ridge, _noise(system, solution, choice), spec.intercept)
-    return _of_ridge(activation, solution, layer)
+    without = judge_left_out(fit, features, directions.importance, solution)
+    return replace(_of_ridge(activation, solution, layer), judged=without)
 
 
 def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivation) -> Fitted:
@@ -174,7 +183,10 @@ def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivatio
     place, activation = descent.place, Activation(spec.basis, descent.place.a[None], learned.covariance)
     choice = choices[place.solution.ridge]
     layer = LastLayer(place.equations, choice.ridge, _noise(place.system, place.solution, choice), spec.intercept)
-    return replace(_of_ridge(activation, place.solution, layer), solved=descent.stop_reason, trace=tuple(descent.trace))
+    features = compile_map(directions, spec.basis.pieces(activation.coefficients), place.a[None], fit.source.dtype)
+    without = judge_left_out(fit, features, directions.importance, place.solution)
+    fitted = replace(_of_ridge(activation, place.solution, layer), judged=without)
+    return replace(fitted, solved=descent.stop_reason, trace=tuple(descent.trace))
 
 
 def _descend_exactly_by_loss(fit: Fit, directions: Directions, learned: LearnedActivation) -> Fitted:
@@ -210,9 +222,10 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     learned = solve_per_component(equations, solution, features.T, spec.intercept)
     left_out = left_out_by_folds(fit, features, importance, system, choice.ridge)
     noise = _noise(system, solution, choice) if left_out is None else noise_left_out(fit, left_out)
-    noise += _lost(learned.equations, learned.v, solution, spec)
+    noise += residual_lost(learned.equations, learned.v, solution, spec.intercept)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     fitted = _of_ridge(_of_shapes(spec.basis, learned.a), solution, layer)
+    fitted = replace(fitted, judged=judge_left_out(fit, features, importance, solution))
     return replace(fitted, v=learned.v, intercept=learned.intercept, objective=learned.objective, left_out=left_out)
 
 
@@ -378,10 +391,3 @@ def _noise(system: RidgeSystem, solution: RidgeSolution, choice: _Choice) -> Arr
     return noise_variance(
         system, solution.mean_residual, solution.factor.degrees_of_freedom if spent is None else spent
     )
-
-
-def _lost(equations: NormalEquations, v: Array, convex: RidgeSolution, spec: FitSpec) -> Array:
-    """Return by how much the mean squared residual per output exceeds that of the convex solution."""
-    kept = equations.system(spec.intercept)
-    fit = np.einsum("mo,mo->o", v, 2 * kept.c - kept.G @ v)
-    return np.maximum(kept.y_square - fit - convex.mean_residual, 0)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.model.features import RowFeatures
 from rflaf.model.normal_equations import NormalEquations
-from rflaf.model.ridge import RidgeSystem
+from rflaf.model.ridge import RidgeSolution, RidgeSystem
 from rflaf.rows.blocks import Block, BlockSource, SourceView, stack
 from rflaf.rows.folds import N_FOLDS, folds_of
 
 from .problem import Fit
+
+_MOST_LEFT_OUT = 2048  # unknowns: the leverage of a row takes their factor
+_LEFT_OUT_ROWS, _LEFT_OUT_NUMBERS = 2000, 2**22
+_LEAST_LEFT = 1e-6  # of a row in its own fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,55 @@ class HeldOut:
     decision: Array
     error: float
     standard_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Rows with what models that were not fitted to them say of them, in the units of the targets.
+
+    Attributes
+    ----------
+    X : (n_rows, n_features), dense or CSR, read where ``rows`` says
+    rows : (n,), numbers of the rows judged, in ``X``
+    y, f : (n, n_outputs); weight : (n,)
+    """
+
+    X: Any
+    rows: Array
+    y: Array
+    f: Array
+    weight: Array
+
+
+def judged(fit: Fit, X: Any, rows: Array, y: Array, outputs: Array, weight: Array) -> Judged:
+    """Return rows held out, numbered ``rows`` in ``X``, with targets and outputs (n, n_outputs) in the problem's units.
+
+    Rows of which a model says nothing finite are left out.
+    """
+    units = fit.problem.units
+    fine = np.isfinite(outputs).all(axis=1)
+    targets, f = units.centre + units.scale * y[fine], units.shift + units.stretch * outputs[fine]
+    return Judged(X, rows[fine], targets, f.astype(np.float64), weight[fine].astype(np.float64))
+
+
+def judge_left_out(fit: Fit, features: RowFeatures, importance: Array, solution: RidgeSolution) -> Judged | None:
+    """Return what the ridge without a row says of it, for a sample of rows; None unless the context asks for it.
+
+    In closed form: no row is read twice and nothing is fitted again. None too where unknowns are many.
+    """
+    width = features.n_components
+    if not fit.judge or width > _MOST_LEFT_OUT:
+        return None
+    n_rows = min(_LEFT_OUT_ROWS, _LEFT_OUT_NUMBERS // width)
+    source = fit.source.sample(n_rows, np.random.default_rng(0))
+    rows = stack(source[i] for i in range(len(source)))
+    used = np.arange(rows.n_rows) if rows.weight is None else np.flatnonzero(rows.weight > 0)
+    weight = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
+    z, y = _features_of(fit, features, importance, rows), rows.y.astype(np.float64)
+    residual = y - solution.intercept - z.T @ solution.v
+    left = 1 - weight * solution.factor.hat_diagonal(z)
+    outputs = y - residual / np.maximum(left, _LEAST_LEFT)[:, None]
+    return judged(fit, rows.X, used, y[used], outputs[used], weight[used])
 
 
 def report_held_out(fit: Fit, outputs: Array, rows: Array, y: Array, weight: Array) -> HeldOut:
@@ -119,3 +173,10 @@ class _FirstFold(SourceView):
     def seen(self, block: Block) -> Block:
         rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
         return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
+
+
+def residual_lost(equations: NormalEquations, v: Array, convex: RidgeSolution, intercept: bool) -> Array:
+    """Return by how much the mean squared residual per output exceeds that of the convex solution."""
+    kept = equations.system(intercept)
+    fit = np.einsum("mo,mo->o", v, 2 * kept.c - kept.G @ v)
+    return np.maximum(kept.y_square - fit - convex.mean_residual, 0)

@@ -58,7 +58,8 @@ class Problem:
 class Fit:
     """The problem, the specification, the generator of all random numbers, and the executor of all passes.
 
-    ``folds`` (n_samples,), where given, asks for what the fit without a row's fold says of the row.
+    ``folds`` (n_samples,), where given, asks for what the fit without a row's fold says of the row; ``judge`` for what
+    the fit without a row says of it, for a sample of rows.
     """
 
     problem: Problem
@@ -66,6 +67,7 @@ class Fit:
     rng: np.random.Generator
     executor: Executor
     folds: Array | None = None
+    judge: bool = False
 
     @property
     def source(self) -> BlockSource:

@@ -22,7 +22,7 @@ from rflaf.training.solvers.refined.search import MOST_FOLDED_ROWS, Hunt, hold_o
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
-from .held_out import HeldOut, among_used, report_held_out, rows_in_use
+from .held_out import HeldOut, Judged, among_used, judged, report_held_out, rows_in_use
 from .problem import Fit
 from .rivals import better_rival, judge_rivals
 from .specification import FIRST_WIDTH, SEARCH_ROWS
@@ -62,7 +62,7 @@ def refine(fit: Fit) -> FitResult:
     training = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
     alpha = found.recipes[0].alpha
     found_out = {"trials": found.trials, "outliers": found.outliers, "held_out": _held_out(fit, found)}
-    return conclude(fit, fitted, model, alpha, **training, **found_out)
+    return conclude(fit, fitted, model, alpha, **training, **found_out, judged=_judged(fit, found))
 
 
 def _held_out(fit: Fit, found: Settled) -> HeldOut | None:
@@ -72,6 +72,12 @@ def _held_out(fit: Fit, found: Settled) -> HeldOut | None:
         return None
     rows, table = rows_in_use(fit.source)[0][hunt.held_out], hunt.table
     return report_held_out(fit, found.outputs, rows, table.y[hunt.held_out], table.weight[hunt.held_out])
+
+
+def _judged(fit: Fit, found: Settled) -> Judged:
+    """Return the rows that the search held out, of all rows or of a sample, with what their mean says of them."""
+    rows, table = found.hunt.held_out, found.hunt.table
+    return judged(fit, table.X, rows, table.y[rows], found.outputs, table.weight[rows])
 
 
 def _mean_weight(fit: Fit) -> float:

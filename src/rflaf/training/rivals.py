@@ -26,10 +26,10 @@ from rflaf.training.solvers.refined.search import Hunt
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
-from .held_out import folds_of_splits, report_held_out, rows_in_use
+from .held_out import folds_of_splits, judged, report_held_out, rows_in_use
 from .loss_rivals import constant_outputs, fit_judged, judge_by_folds
 from .problem import Fit
-from .specification import FEW_ROWS, FIRST_WIDTH, FitSpec
+from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
 _LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
@@ -110,17 +110,22 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     _log.info("search: %s does better on the rows held out", chosen.name)
     if chosen.result is not None:
         return _answer(fit, chosen, chosen.result)
-    hunt, used = found.hunt, rows_in_use(fit.source)[0]
-    judged = hunt.held_out[: chosen.losses.size]
-    held_out = report_held_out(fit, chosen.outputs, used[judged], hunt.table.y[judged], hunt.table.weight[judged])
-    return replace(_answer(fit, chosen, chosen.finish()), held_out=held_out)
+    hunt = found.hunt
+    rows = hunt.held_out[: chosen.losses.size]
+    y, weight, result = hunt.table.y[rows], hunt.table.weight[rows], _answer(fit, chosen, chosen.finish())
+    result = replace(result, judged=judged(fit, hunt.table.X, rows, y, chosen.outputs, weight))
+    if fit.source.n_samples > SEARCH_ROWS and fit.spec.splits is None:  # the search saw a sample of the rows
+        return result
+    used = rows_in_use(fit.source)[0]
+    return replace(result, held_out=report_held_out(fit, chosen.outputs, used[rows], y, weight))
 
 
 def best_of_simple(fit: Fit) -> FitResult:
     """Return the best of the simpler models for rows too few to train on some of them."""
     models = specifications(fit)
     if fit.spec.alpha is not None or not fit.spec.per_component or not fit.closed_form:
-        return run_algorithm1(replace(fit, spec=fit.spec.for_few_rows(fit.source.n_features)[0]))
+        spec = fit.spec.for_few_rows(fit.source.n_features)[0]
+        return run_algorithm1(replace(fit, spec=spec, judge=fit.closed_form))
     folds = np.arange(fit.source.n_samples)
     if fit.spec.splits is not None:
         given = folds_of_splits(fit.spec.splits, fit.source.n_samples)

@@ -58,7 +58,7 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
     if fit.problem.loss.needs_spread:
         fit = replace(fit, problem=replace(fit.problem, loss=_loss_for_spread(fit)))
     if not spec.refined:
-        return run_algorithm1(fit)
+        return run_algorithm1(replace(fit, judge=fit.closed_form))
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
         if spec.limits:
             rule = f"monotone and interactions need at least {LEAST_REFINED_ROWS} rows"

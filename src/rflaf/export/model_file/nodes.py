@@ -13,13 +13,26 @@ from rflaf.errors import Array
 from rflaf.estimators.choices import GreedySelection, LeverageSampling, SharedActivation
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import Cauchy, Gaussian, OrthogonalGaussian, SobolGaussian, StudentT
-from rflaf.functions.losses import Huber, Logistic, Pinball, Poisson, Softmax, Squared, SquaredHinge
+from rflaf.functions.losses import (
+    Gamma,
+    Huber,
+    Logistic,
+    Pinball,
+    Poisson,
+    Quantiles,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)  # fmt: skip
 from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 
 from .envelope import MOST_TOKENS
 
 ESTIMATORS = {name: name for name in ("RFLAFRegressor", "RFLAFClassifier", "RandomActivationFeatures")}
-LOSSES = {kind.__name__: kind for kind in (Squared, Huber, Pinball, Poisson, Logistic, Softmax, SquaredHinge)}
+LOSSES = {kind.__name__: kind for kind in (
+    Squared, Huber, Pinball, Quantiles, Poisson, Tweedie, Gamma, Logistic, Softmax, SquaredHinge,
+)}  # fmt: skip
 DENSITIES = {kind.__name__: kind for kind in (Gaussian, StudentT, Cauchy, OrthogonalGaussian, SobolGaussian)}
 BASES = {kind.__name__: kind for kind in (BSplineBasis, RBFBasis, PolynomialBasis, FixedActivation)}
 CHOICES = {kind.__name__: kind for kind in (LeverageSampling, GreedySelection, SharedActivation)}
@@ -39,6 +52,11 @@ class Node:
         if not isinstance(self.value, dict) or name not in self.value:
             raise ValueError(f"{self.at} has no {name!r}")
         return Node(self.value[name], self.arrays, f"{self.at}.{name}")
+
+    def get(self, name: str) -> Node:
+        """The value of a name; none of files that were written before there was such a name."""
+        known = isinstance(self.value, dict) and name in self.value
+        return self[name] if known else Node(None, self.arrays, f"{self.at}.{name}")
 
     def refuse(self, rule: str) -> ValueError:
         return ValueError(f"{self.at} must be {rule}")

@@ -72,6 +72,8 @@ def _fitted(estimator: Any) -> dict[str, Any]:
             for trial in estimator.trials_
         ],
         "terms": estimator._terms,
+        "bands": getattr(estimator, "_bands", None),
+        "radii": getattr(estimator, "_radii", None),
         "seen": None if seen is None else {"equations": seen.equations, "memory": seen.past},
     }
 
@@ -134,7 +136,7 @@ def _argument(name: str, value: Any) -> Any:
         return {"weights": [[_scalar(label), float(weight)] for label, weight in value.items()]}
     if value is None or isinstance(value, bool | int | float | str):
         return _scalar(value)
-    if name == "categorical_features":
+    if name in ("categorical_features", "quantile"):
         return [_scalar(one) for one in np.asarray(value).tolist()]
     return _part(name, value)
 

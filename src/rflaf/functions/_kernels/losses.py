@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .shapes import HUBER, LOGISTIC, PINBALL, SOFTMAX, SQUARED_HINGE
+from .shapes import HUBER, LOGISTIC, PINBALL, SOFTMAX, SQUARED_HINGE, TWEEDIE
 from .vectors import fast_jit, jit
 
 _CHUNK = 256  # rows whose features stay in the second-level cache for both sums
 
 
 class Objective(NamedTuple):
-    """Index of a loss, its two parameters as float32, and ``base`` (O,), which is added to the outputs."""
+    """Index of a loss, its parameters ``first`` (O,) and ``second``, and ``base`` (O,), added to the outputs."""
 
     number: Any
     first: Any
@@ -39,12 +39,27 @@ def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
 
 
 @jit
-def _pointwise(objective: Any, f: Any, y: Any) -> Any:
-    """Return value and slope of a loss of one output."""
-    number, one, half = objective.number, np.float32(1), np.float32(0.5)
+def _tweedie(power: Any, f: Any, y: Any) -> Any:
+    """Return value and slope of half the Tweedie deviance, straight beyond 30 on either side."""
+    one, two, far = np.float32(1), np.float32(2), np.float32(30)
+    inside = min(max(f, -far), far)
+    a, b = two - power, one - power
+    fall = y * np.exp(b * inside)
+    if a == 0:
+        slope = one - fall
+        return fall + inside - np.log(y) - one + (f - inside) * slope, slope
+    rise = np.exp(a * inside)
+    lowest = np.exp(a * np.log(y)) * (one / a - one / b) if y > 0 else np.float32(0)
+    return rise / a - fall / b - lowest + (f - inside) * (rise - fall), rise - fall
+
+
+@jit
+def _pointwise(objective: Any, o: Any, f: Any, y: Any) -> Any:
+    """Return value and slope of a loss at output ``o``."""
+    number, first, one, half = objective.number, objective.first[o], np.float32(1), np.float32(0.5)
     if number == HUBER:
         size = abs(f - y)
-        kept = min(size, objective.first)
+        kept = min(size, first)
         return kept * (size + size - kept), (kept + kept) * np.float32(np.sign(f - y))
     if number == LOGISTIC:
         e = np.exp(-abs(f))
@@ -54,13 +69,15 @@ def _pointwise(objective: Any, f: Any, y: Any) -> Any:
         r, h = y - f, objective.second
         rounded = half * (r * r / h + h) if abs(r) < h else abs(r)
         inside = min(max(r / h, -one), one)
-        return (objective.first - half) * r + half * rounded, half - objective.first - half * inside
+        return (first - half) * r + half * rounded, half - first - half * inside
     if number == SQUARED_HINGE:
         s = y + y - one
         short = max(np.float32(0), one - s * f)
         return short * short, -(s + s) * short
-    e = np.exp(min(f, objective.first))
-    mean = e * (one + max(f - objective.first, np.float32(0)))
+    if number == TWEEDIE:
+        return _tweedie(first, f, y)
+    e = np.exp(min(f, first))
+    mean = e * (one + max(f - first, np.float32(0)))
     return mean - y * f + (y * np.log(y) if y > 0 else np.float32(0)) - y, e - y
 
 
@@ -79,7 +96,7 @@ def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
             loss += weight * _softmax_slopes(out, i, rows.y, row)
         else:
             for o in range(n_outputs):
-                value, slope = _pointwise(objective, out[i, o], rows.y[row, o])
+                value, slope = _pointwise(objective, o, out[i, o], rows.y[row, o])
                 loss += weight * value
                 out[i, o] = slope
         for o in range(n_outputs):
@@ -112,7 +129,7 @@ def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes
             for r in range(size):
                 f[r] += v0 * z0[r]
         for r in range(size):
-            value, slope = _pointwise(objective, f[r] + b, y[first + r])
+            value, slope = _pointwise(objective, 0, f[r] + b, y[first + r])
             if weight.size:
                 value, slope = value * weight[first + r], slope * weight[first + r]
             loss += value

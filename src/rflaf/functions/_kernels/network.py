@@ -190,12 +190,16 @@ def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
 
 
 @jit
-def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
-    """Compute the ``gradient`` of 1/m sum w loss over ``index`` (H and table accumulate); return the summed loss."""
-    n_rows = index.size
+def forward(rows: Any, index: Any, network: Any, work: Any) -> None:
+    """Compute ``work.out``, V z at the rows ``index`` of one batch, and what `backward` needs."""
     _inputs(rows, index, network, work)
     _respond_all(index, network, work)
-    loss: float = to_slopes(objective, work.out, rows, index)
+
+
+@jit
+def backward(rows: Any, index: Any, network: Any, gradient: Any, work: Any) -> None:
+    """Compute the ``gradient`` from the derivatives in the outputs, ``work.out``, after `forward`."""
+    n_rows = index.size
     _back_all(index, network, gradient, work)
     np.dot(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
     if rows.cells.shape[1]:
@@ -203,6 +207,14 @@ def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any
             _add_curve_gradient(work.u, i, rows, index[i], gradient.H)
     if network.W.shape[0]:
         np.dot(work.x[:n_rows].T, work.u[:n_rows], gradient.W)
+
+
+@jit
+def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
+    """Compute the ``gradient`` of 1/m sum w loss over ``index`` (H and table accumulate); return the summed loss."""
+    forward(rows, index, network, work)
+    loss: float = to_slopes(objective, work.out, rows, index)
+    backward(rows, index, network, gradient, work)
     return loss
 
 

@@ -17,12 +17,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .bounds import NO_BOUNDS, project
-from .network import LANE, Gradient, Network, Rows, Work, batch_gradient, outputs
+from .network import LANE, Gradient, Network, Rows, Work, backward, batch_gradient, forward, outputs
 from .vectors import LANES, address, fast_jit, jit, load, multiply_add, splat, store
 
 __all__ = [
     "LANE", "Gradient", "Network", "Nodes", "Parameters", "Rates", "Rows", "Work", "adam_step", "assemble",
-    "batch_gradient", "outputs", "train_rows",
+    "backward", "batch_gradient", "forward", "outputs", "schedule_of", "train_rows",
 ]  # fmt: skip
 
 _WARM_UP = 0.05  # share of the steps
@@ -281,6 +281,12 @@ def adam_step(
 
 
 @jit
+def schedule_of(step: Any, n_steps: Any) -> float:
+    """Return the share of the step length at ``step`` (from 1): a short warm-up, then half a cosine down to zero."""
+    return 0.5 * (1 + np.cos(np.pi * step / n_steps)) * min(1.0, step / (_WARM_UP * n_steps + 1))
+
+
+@jit
 def train_rows(
     rows: Any, order: Any, batch: Any, objective: Any,
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, network: Any,
@@ -291,10 +297,8 @@ def train_rows(
     for first in range(0, order.size, batch):
         loss += batch_gradient(rows, order[first : first + batch], network, gradient, work, objective)
         step += 1
-        done = step / n_steps
-        schedule = 0.5 * (1 + np.cos(np.pi * done)) * min(1.0, step / (_WARM_UP * n_steps + 1))
         adam_step(
             parameters, moments, squares, gradient, slopes, nodes, network, by_basis, roughness, rates, work, step,
-            schedule,
+            schedule_of(step, n_steps),
         )  # fmt: skip
     return loss

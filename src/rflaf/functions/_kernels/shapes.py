@@ -10,7 +10,7 @@ TILE_COMPONENTS = 4  # components per register tile
 TILE_VECTORS = 3  # row vectors per register tile: 4 x 3 accumulators fill 12 of 16 vector registers
 BLOCK_VECTORS = 2  # vectors of components that serve a whole tile of rows before the next
 FARTHEST = 1e6  # cells beyond the outer nodes at which a straight line ends
-HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON = range(6)  # losses
+HUBER, PINBALL, LOGISTIC, SQUARED_HINGE, SOFTMAX, POISSON, TWEEDIE = range(7)  # losses
 
 
 def lanes(dtype: Any) -> int:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, InvalidParameterError
 
 LEAST_SHARE = 1e-6  # the share of a rarer class, or a smaller mean count, in `Loss.constant`
 
@@ -39,6 +39,8 @@ class Loss:
     lipschitz : least L with |loss(f, y) - loss(g, y)| <= L |f - g| for a row of one output, or of one softmax; infinite
         if there is none. Assumption 3.5 of the paper has L = 1; the loss over L meets it
     closed_form : whether sums over the rows determine the solution, as for the squared loss
+    symmetric : whether errors on either side of the answer are alike, so that intervals reach as far on both sides
+    least : least target that there can be
     name : for messages and logs
     """
 
@@ -47,6 +49,8 @@ class Loss:
     straight: ClassVar[bool] = False
     lipschitz: ClassVar[float] = float("inf")
     closed_form: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = True
+    least: ClassVar[float] = float("-inf")
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
@@ -72,6 +76,27 @@ class Loss:
     def mean(self, f: Array) -> Array:
         """Return the expected y for ``f`` (n_rows, n_outputs): the inverse of the link."""
         return f
+
+    def middle(self, f: Array) -> Array:
+        """Return the one answer per target that errors are measured from, (n_rows, n_targets)."""
+        return self.mean(f)
+
+    def targets(self, y: Array) -> Array:
+        """Return the targets (n_rows, n_outputs) that ``f`` is compared with, for ``y`` (n_rows, n_targets)."""
+        return y
+
+    @property
+    def n_levels(self) -> int:
+        """The number of answers per target."""
+        return 1
+
+    def without_offset(self, y: Array, offset: Array, weight: Array) -> tuple[Array, Array]:
+        """Return targets and weights whose loss at f is that of ``y`` at f + ``offset``, up to a term without f."""
+        raise InvalidParameterError("an offset needs a loss of residuals or of logarithms", self, "Leave it out.")
+
+    def with_offset(self, mean: Array, offset: Array) -> Array:
+        """Return the mean at f + ``offset``, given that at f, both (n_rows, n_outputs)."""
+        return mean + offset
 
     def check(self, y: Array) -> None:
         """Refuse targets outside the domain of the loss."""
@@ -105,6 +130,9 @@ class Loss:
         """Return the loss for residuals of standard deviation ``spread``."""
         return self
 
-    def kernel(self) -> tuple[int, float, float] | None:
-        """Return the index and two parameters of the loss in the compiled loops, or None if it is not compiled."""
+    def kernel(self) -> tuple[int, float | tuple[float, ...], float] | None:
+        """Return the index and two parameters of the loss in the compiled loops, or None if it is not compiled.
+
+        The first parameter may differ between outputs.
+        """
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -23,6 +24,9 @@ class _OfResidual(Loss):
     def length(self) -> float | None:
         """Length in the units of the targets, if the loss has one; all outputs then share their scale."""
         return None
+
+    def without_offset(self, y: Array, offset: Array, weight: Array) -> tuple[Array, Array]:
+        return y - offset, weight
 
     def units(self, mean: Array, spread: Array, intercept: bool) -> Units:
         centre = mean if intercept else np.zeros_like(mean)
@@ -137,6 +141,7 @@ class Pinball(_OfResidual):
     quantile: float = 0.5
     smoothing: float | None = None
     straight: ClassVar[bool] = True
+    symmetric: ClassVar[bool] = False
     name: ClassVar[str] = "pinball"
 
     def __post_init__(self) -> None:
@@ -181,6 +186,92 @@ class Pinball(_OfResidual):
 
     def kernel(self) -> tuple[int, float, float]:
         return kernels.PINBALL, self.quantile, self.width
+
+
+@dataclass(frozen=True)
+class Quantiles(_OfResidual):
+    """Pinball losses of several quantiles, summed: one output each, in order for every row.
+
+    The answers are the outputs in rising order. For rows whose outputs cross, the order lowers the sum of the losses
+    whatever y is: to exchange f_i > f_j of levels t_i < t_j changes it by (t_i - t_j)(f_i - f_j) < 0.
+
+    Parameters
+    ----------
+    levels : tuple of float
+        Rising, between 0 and 1.
+    smoothing : float or None, default=None
+        As in `Pinball`.
+    """
+
+    levels: tuple[float, ...]
+    smoothing: float | None = None
+    straight: ClassVar[bool] = True
+    symmetric: ClassVar[bool] = False
+    name: ClassVar[str] = "pinball"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "levels", tuple(float(level) for level in self.levels))
+        rising = all(low < high for low, high in pairwise((0.0, *self.levels, 1.0)))
+        if not (self.levels and rising):
+            rule = "levels of quantiles must rise, between 0 and 1"
+            raise InvalidParameterError(rule, self.levels, "For example [0.05, 0.5, 0.95].")
+        self._each  # noqa: B018  checks the smoothing
+
+    @property
+    def _each(self) -> Pinball:
+        return Pinball(0.5, self.smoothing)
+
+    @property
+    def length(self) -> float | None:
+        return self.smoothing
+
+    @property
+    def curvature_bound(self) -> float:  # type: ignore[override]
+        return self._each.curvature_bound
+
+    @property
+    def lipschitz(self) -> float:  # type: ignore[override]
+        """Of one output."""
+        return max(max(level, 1 - level) for level in self.levels)
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+    @property
+    def _tilt(self) -> Array:
+        """What the slope of every output adds to that of the median, (n_levels,)."""
+        return 0.5 - np.array(self.levels)
+
+    def value(self, f: Array, y: Array) -> Array:
+        return self._each.value(f, y) - np.sum(self._tilt * (y - f), axis=1)
+
+    def slope(self, f: Array, y: Array) -> Array:
+        return self._each.slope(f, y) + self._tilt
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        return self._each.curvature(f, y)
+
+    def constant(self, y: Array, weight: Array) -> Array:
+        return np.array([quantiles(y[:, [at]], weight, level)[0] for at, level in enumerate(self.levels)])
+
+    def mean(self, f: Array) -> Array:
+        return np.sort(f, axis=1)
+
+    def middle(self, f: Array) -> Array:
+        return self.mean(f)[:, [int(np.argmin(np.abs(self._tilt)))]]
+
+    def targets(self, y: Array) -> Array:
+        if y.shape[1] != 1:
+            rule = "several quantiles are those of a single target"
+            raise InvalidParameterError(rule, f"{y.shape[1]} targets", "Fit a model per target.")
+        return np.repeat(y, len(self.levels), axis=1)
+
+    def scaled(self, scale: float) -> Quantiles:
+        return Quantiles(self.levels, self._each.scaled(scale).smoothing)
+
+    def kernel(self) -> tuple[int, tuple[float, ...], float]:
+        return kernels.PINBALL, self.levels, self._each.width
 
 
 def quantiles(y: Array, weight: Array, quantile: float) -> Array:

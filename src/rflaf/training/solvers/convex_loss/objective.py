@@ -143,7 +143,7 @@ def _compiled_totals(block: Block, of_loss: Loss, V: Array, b: Array) -> _Totals
     z, slopes = block.X, np.zeros(V.shape[0])
     y, weight = (np.ascontiguousarray(part, np.float64).ravel() for part in (block.y, _given(block.weight)))
     number, first, second = of_loss.kernel() or (0, 0.0, 0.0)
-    objective = Objective(number, first, second, b)
+    objective = Objective(number, np.broadcast_to(np.asarray(first, np.float64), b.shape).copy(), second, b)
     loss, at_b = sum_pass(objective, z, y, weight, V[:, 0].astype(z.dtype), float(b[0]), slopes)
     return _Totals(loss, slopes[:, None], np.array([at_b]))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rflaf.errors import Array, InvalidParameterError
+from rflaf.errors import Array
 from rflaf.functions._kernels import refined as kernels
 from rflaf.functions._kernels.bounds import Bounds
 from rflaf.functions._kernels.losses import Objective
@@ -57,15 +57,14 @@ class Shape:
     def objective(self, n_outputs: int) -> Objective:
         """Return the loss in the form the compiled loops take."""
         kernel = self.loss.kernel()
-        if kernel is None:
-            raise InvalidParameterError(
-                "directions='refined' are trained by compiled loops, which know only the losses of this package",
-                self.loss,
-                "Set directions='random' for a loss of your own.",
-            )
-        number, first, second = kernel
-        base = np.array(self.base or (0.0,) * n_outputs, np.float32)
-        return Objective(number, np.float32(first), np.float32(second), base)
+        assert kernel is not None  # `Trainer.run` asks
+        (number, first, second), base = kernel, self.base_of(n_outputs)
+        by_output = np.broadcast_to(np.asarray(first, np.float32), (n_outputs,)).copy()
+        return Objective(number, by_output, np.float32(second), base)
+
+    def base_of(self, n_outputs: int) -> Array:
+        """Return what is added to the outputs, (n_outputs,)."""
+        return np.array(self.base or (0.0,) * n_outputs, np.float32)
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,39 @@ class Trainer:
 
     def run(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
         """Train on the rows in ``order``, from step ``step`` of ``n_steps``; return their summed loss on the way."""
-        objective = self.shape.objective(self.network.V.shape[0])
-        roughness = (2 * _ROUGHNESS * self.shape.basis.penalty()).astype(np.float32)
+        if self.shape.loss.kernel() is None:
+            return self._run_in_turn(rows, order, step, n_steps)
+        objective, roughness = self.shape.objective(self.network.V.shape[0]), self._roughness
         loss: float = kernels.train_rows(
             rows, order, self.batch, objective, self.parameters, self.moments, self.squares,
             self.gradient, self.slopes, self.nodes, self.network, self.by_basis, roughness, self.rates, self.work,
             step, n_steps,
         )  # fmt: skip
         return loss
+
+    @property
+    def _roughness(self) -> Array:
+        """Twice the penalty on the coefficients of an activation."""
+        return (2 * _ROUGHNESS * self.shape.basis.penalty()).astype(np.float32)
+
+    def _run_in_turn(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
+        """`run` for a loss that is not compiled: NumPy computes its values and slopes, batch by batch."""
+        loss, out, roughness, total = self.shape.loss, self.work.out, self._roughness, 0.0
+        base = self.shape.base_of(out.shape[1])
+        for first in range(0, order.size, self.batch):
+            index = order[first : first + self.batch]
+            kernels.forward(rows, index, self.network, self.work)
+            f, y, weight = ((out[: index.size] + base), rows.y[index], rows.weight[index])
+            f, y = f.astype(np.float64), y.astype(np.float64)
+            total += float(weight @ loss.value(f, y))
+            out[: index.size] = loss.slope(f, y) * (weight[:, None] / index.size)
+            kernels.backward(rows, index, self.network, self.gradient, self.work)
+            step += 1
+            kernels.adam_step(
+                self.parameters, self.moments, self.squares, self.gradient, self.slopes, self.nodes, self.network,
+                self.by_basis, roughness, self.rates, self.work, step, kernels.schedule_of(step, n_steps),
+            )  # fmt: skip
+        return total
 
     @property
     def state(self) -> tuple[kernels.Parameters, kernels.Parameters, kernels.Parameters]:
@@ -139,7 +163,7 @@ class Trainer:
         """Return f at the rows ``index``: (index.size, n_outputs)."""
         out = np.empty((index.size, self.network.V.shape[0]), np.float32)
         kernels.outputs(rows, index, self.network, self.work, out)
-        out += self.shape.objective(out.shape[1]).base
+        out += self.shape.base_of(out.shape[1])
         return out
 
 
