@@ -14,6 +14,7 @@ import sys
 import tempfile
 import timeit
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -64,6 +65,27 @@ def in_c(estimator: rflaf.RFLAFRegressor, X: np.ndarray, folder: Path) -> tuple[
     return lambda: many(*arguments), (folder / "model.h").stat().st_size
 
 
+def compiled_trees(trees: lightgbm.Booster, row: np.ndarray, folder: Path) -> dict[str, Callable[[], object]]:
+    """Calls of compilers of trees for one row, of those that are installed."""
+    calls: dict[str, Callable[[], object]] = {}
+    trees.save_model(folder / "to_compile.txt")
+    with suppress(ImportError):
+        import lleaves
+
+        lowered = lleaves.Model(model_file=str(folder / "to_compile.txt"))
+        lowered.compile()
+        calls["lleaves, 100 trees"] = partial(lowered.predict, row, n_jobs=1)
+    with suppress(ImportError):
+        import tl2cgen
+        import treelite
+
+        forest = treelite.frontend.load_lightgbm_model(folder / "to_compile.txt")
+        tl2cgen.export_lib(forest, toolchain="gcc", libpath=str(folder / "trees.so"), params={})
+        predictor, rows = tl2cgen.Predictor(str(folder / "trees.so"), nthread=1), tl2cgen.DMatrix(row)
+        calls["treelite, 100 trees"] = partial(predictor.predict, rows)
+    return calls
+
+
 def cold_start(code: str, path: Path, rows: Path, runs: int) -> float:
     """The least processor seconds of some new processes."""
     script = f"import numpy as np; path, rows = {str(path)!r}, np.load({str(rows)!r}); {code}"
@@ -106,6 +128,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         calls["ONNX Runtime, the last"] = lambda: session.run(None, {"X": row.astype(np.float32)})
         calls["LightGBM, 100 trees"] = lambda: trees.predict(row, num_threads=1)
         calls["XGBoost, 100 trees"] = lambda: boosted.inplace_predict(row)
+        calls |= compiled_trees(trees, row, folder)
         times = {key: calls_a_turn(call) for key, call in calls.items()}
         turns = {key: partial(timeit.timeit, call, number=times[key]) for key, call in calls.items()}
         for key, seconds in medians(turns, given.rounds).items():

@@ -42,7 +42,8 @@ def test_the_notebooks_run_and_show_what_their_estimators_learned(tmp_path):
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         pages = ["".join(output.get("data", {}).get("text/html", "")) for output in outputs]
         assert any("rflaf-activation" in page for page in pages), path.stem
-        assert not any(output.get("name") == "stderr" for output in outputs), path.stem
+        errors = [output["text"] for output in outputs if output.get("name") == "stderr"]
+        assert all(text.startswith("compiling, once") for text in errors), path.stem
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

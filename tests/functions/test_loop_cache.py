@@ -59,3 +59,26 @@ def test_a_folder_that_cannot_be_written_is_read(filled, monkeypatch):
     run = subprocess.run([sys.executable, "-c", writable + SCRIPT], env=environment, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr.decode()
     assert run.stdout.split() == []
+
+
+def test_who_waits_for_the_compiler_is_told(monkeypatch, caplog):
+    from rflaf.functions._kernels import cache
+
+    clock = iter([0.0, 0.5, 0.9, 1.5, 1.6, 2.0, 3.0, 3.0, 9.0])
+    monkeypatch.setattr(cache.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(cache, "_is_watched", lambda: True)
+    progress = cache.Progress()
+    progress.begin("outer")  # at 0
+    progress.begin("inner")  # at 0.5: half a second is no wait
+    progress.end()
+    assert not caplog.records
+    progress.begin("second")  # at 0.9
+    progress.begin("third")  # at 1.5
+    progress.end()
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+        "compiling, once for this machine and release: 4 loops in 2 s"
+    ]
+    progress.end()
+    progress.end()  # the outer one: 1.6 to 2.0
+    progress.begin("later")  # nothing was compiled in between
+    assert len(caplog.records) == 1

@@ -12,6 +12,8 @@ import hashlib
 import logging
 import os
 import pickle
+import sys
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -21,6 +23,44 @@ from numba.core import caching
 
 _logger = logging.getLogger("rflaf.functions._kernels")
 _missed: list[str] = []  # loops compiled by this process, in their order
+
+
+class Progress:
+    """Says that loops are compiled, once it has taken a second, and every few seconds how many there were.
+
+    Loops call loops, so that the compilation of one lies within that of another. Where nobody reads along, neither at
+    a terminal nor in a notebook, the log of level INFO has all of it.
+    """
+
+    def __init__(self) -> None:
+        self._begun: list[float] = []
+        self._spent, self._told, self._n_loops = 0.0, 0.0, 0
+
+    def begin(self, name: str) -> None:
+        """A loop is to be compiled."""
+        self._begun.append(time.monotonic())
+        self._n_loops += 1
+        _logger.info("compiling %s", name)
+        spent = self._spent + self._begun[-1] - self._begun[0]
+        if spent - self._told > (_PATIENCE if self._told else 1.0) and _is_watched():
+            self._told = spent
+            text = "compiling, once for this machine and release: %d loops in %.0f s (rflaf warm-up does it beforehand)"
+            _logger.warning(text, self._n_loops, spent)
+
+    def end(self) -> None:
+        """The last loop that was begun is compiled."""
+        if self._begun:
+            begun = self._begun.pop()
+            if not self._begun:
+                self._spent += time.monotonic() - begun
+
+
+_PATIENCE = 4.0  # seconds between two remarks
+_progress = Progress()
+
+
+def _is_watched() -> bool:
+    return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
 class _Filled:
@@ -87,13 +127,13 @@ class LoopCache(caching.FunctionCache):
                 self.flush()
             found = None
         if found is None:
-            once = "" if _missed else "compiling, once for this machine and release: "
             _missed.append(self._py_func.__name__)
-            _logger.info("%scompiling %s", once, self._py_func.__name__)
+            _progress.begin(self._py_func.__name__)
         return found
 
     def save_overload(self, signature: Any, data: Any) -> None:
         """Keep a compiled loop, if the folder can be written."""
+        _progress.end()
         with suppress(OSError):
             super().save_overload(signature, data)
 

@@ -29,7 +29,7 @@ I32 = ir.IntType(32)
 
 def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile on first use; cache on disk if some directory is writable, or holds the loop already."""
-    loop = njit(nogil=True, error_model="numpy", boundscheck=False, **options)(function)
+    loop = njit(nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, **options)(function)
     with suppress(RuntimeError):  # there is no directory for it
         loop._cache = LoopCache(function)
     return loop
