@@ -1,7 +1,8 @@
 """How large the house is: what CONTRIBUTING.md asks of the source, counted, beside its limits.
 
 python benchmarks/house.py [folder of the package]. Exits with 1 where a limit is missed. A body is the lines of a
-function from its first statement after the docstring to its last.
+function from its first statement after the docstring to its last. Lines of source have no limit, since they grow with
+what the package can do; they are told by room, so that a room that grows without reason is seen.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-MOST_ENTRIES, MOST_LAYERS, MOST_LINES, MOST_BODY, MOST_PARAMETERS, FEWER_LINES_THAN = 14, 8, 400, 15, 8, 24_812
+MOST_ENTRIES, MOST_LAYERS, MOST_LINES, MOST_BODY, MOST_PARAMETERS = 14, 8, 400, 15, 8
 
 
 def trees(package: Path) -> dict[str, ast.Module]:
@@ -108,6 +109,15 @@ def percentile(values: Sequence[int], share: float) -> int:
     return values[min(int(share * len(values)), len(values) - 1)]
 
 
+def by_room(sizes: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Files and lines of every room, the largest first."""
+    found: dict[str, tuple[int, int]] = {}
+    for path, size in sizes.items():
+        n_files, n_lines = found.get(room := Path(path).parts[0], (0, 0))
+        found[room] = n_files + 1, n_lines + size
+    return dict(sorted(found.items(), key=lambda item: -item[1][1]))
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("package", type=Path, nargs="?", default=ROOT / "src" / "rflaf")
@@ -121,12 +131,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         ("body, median", percentile(body, 0.5), MOST_BODY),
         ("body, 90th percentile", percentile(body, 0.9), MOST_BODY),
         (f"functions above {MOST_PARAMETERS} parameters", len(many), 0),
-        ("lines of source", sum(sizes.values()), FEWER_LINES_THAN - 1),
     ]
     print(f"{'':<56} {'found':>7} {'limit':>7}")
     for what, found, limit in table:
         print(f"{what:<56} {found:>7} {limit:>7}  {'ok' if found <= limit else 'FAIL'}")
     print(*(f"  {function}" for function in many), sep="\n")
+    print(f"{'lines of source':<56} {sum(sizes.values()):>7}")
+    for room, (n_files, n_lines) in by_room(sizes).items():
+        print(f"  {room:<54} {n_lines:>7}  in {n_files} files")
     return int(any(found > limit for _, found, limit in table))
 
 

@@ -36,9 +36,16 @@ class Reference:
         ridge = model.alpha_ * directions.n_draws
         return cls(B, y, weight / weight.sum(), ridge, radius, model.fit_intercept)
 
+    def features(self, a):
+        """Z(a), (n_rows, n_components)."""
+        return (self.B.reshape(-1, a.size) @ a).reshape(self.B.shape[:2])
+
     def solve(self, a):
         """v and b of least squares with a ridge, by the normal equations of the centred rows."""
-        Z, w = self.B @ a, self.weight[:, None]
+        return self._solve(self.features(a))
+
+    def _solve(self, Z):
+        w = self.weight[:, None]
         z_mean, y_mean = (np.sum(w * part, axis=0) * self.intercept for part in (Z, self.y))
         Zc, yc = Z - z_mean, self.y - y_mean
         v = np.linalg.solve(Zc.T @ (w * Zc) + self.ridge * np.eye(Z.shape[1]), Zc.T @ (w * yc))
@@ -51,7 +58,7 @@ class Reference:
 
     def value_of(self, a, v, b):
         """The objective at given output weights."""
-        residual = self.y - self.B @ a @ v - b
+        residual = self.y - self.features(a) @ v - b
         return float(np.sum(self.weight[:, None] * residual**2) + self.ridge * np.sum(v**2))
 
     def gradient(self, a):
@@ -60,8 +67,9 @@ class Reference:
 
     def value_and_gradient(self, a):
         """J(a) and its gradient, from one solution for v and b."""
-        v, b = self.solve(a)
-        residual = self.y - self.B @ a @ v - b
+        Z = self.features(a)
+        v, b = self._solve(Z)
+        residual = self.y - Z @ v - b
         weighted = self.weight[:, None] * residual
         value = float(np.sum(weighted * residual) + self.ridge * np.sum(v**2))
         by_function = (weighted.T @ self.B.reshape(len(self.B), -1)).reshape(-1, *self.B.shape[1:])  # (O, S, N)
@@ -76,8 +84,9 @@ class Reference:
             value, slope = self.value_and_gradient(a)
             return value, (slope - a * (slope @ a) / self.radius**2) * (self.radius / length)
 
+        options = {"ftol": 1e-13, "gtol": 1e-10, "maxiter": 2000, "maxcor": 20}
         ends = [
-            minimize(on_sphere, x, jac=True, method="BFGS", options={"gtol": 1e-9, "maxiter": 2000}).fun
+            minimize(on_sphere, x, jac=True, method="L-BFGS-B", options=options).fun
             for x in rng.standard_normal((n_starts, self.B.shape[2]))
         ]
         return float(min(ends))

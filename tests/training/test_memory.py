@@ -111,7 +111,7 @@ FITS = {
     "two outputs": (RFLAFRegressor(40, activation="shared", **RANDOM), np.column_stack([TARGET, TARGET**2])),
     "logistic": (RFLAFClassifier(10, alpha=1e-4, **RANDOM), TARGET > 1),
     "poisson": (RFLAFRegressor(30, loss="poisson", alpha=1e-4, **RANDOM), np.floor(np.abs(TARGET))),
-    "refined": (RFLAFRegressor(8, curves=False, alpha=1e-4), TARGET[:5000]),
+    "refined": (RFLAFRegressor(8, curves=False, alpha=1e-4), TARGET[:2000]),
 }
 
 
