@@ -45,6 +45,10 @@ RUNS = {  # script: a small run, and what its table shows
     "mutants": ("model/normal_equations.py --most 1 --minutes 5", r"killed"),
     "soak": ("--minutes 0.05", r"rounds: memory"),
     "bench_predict": ("--rows 60 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
+    "bench_reasons": (
+        "--rows 60 --width 4 --columns 4 --pairs 100 --truths 1",
+        r"explain, S=4, 4 columns, 16 orders: [\d.]+ microseconds(.*\n)+monotone, the larger of two: [\d.]+ of",
+    ),
     "bench_serve": (
         "--rows 200 --rounds 1 --widths 3 --cold 1",
         r"LightGBM, 100 trees +\d+ ns a row(.*\n)+cold start, rflaf ",
