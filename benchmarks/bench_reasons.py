@@ -1,7 +1,8 @@
 """Reasons and monotone columns: time and error of explain, error of monotone models against free ones, violations.
 
 python benchmarks/bench_reasons.py [--rows 2000] [--width 100] [--columns 20] [--pairs 1000000] [--truths 6].
-Processor time, one thread. The first model has 20 curved columns and strong interactions; its values are compared with those of 10,000 orders.
+Processor time, one thread. The first model has 20 curved columns and strong interactions; its values are compared with
+those of 10,000 orders.
 """
 
 from __future__ import annotations
