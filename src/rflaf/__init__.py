@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .errors import InvalidParameterError, MemoryBudgetError, UnreadableModelFile
     from .estimators import RandomActivationFeatures, RFLAFClassifier, RFLAFRegressor
     from .estimators.choices import GreedySelection, LeverageSampling, SharedActivation
+    from .estimators.distillation import distil
     from .estimators.width_plan import WidthPlan, plan
     from .export.model_file import load, load_predictor, save
     from .export.predictor import Predictor
@@ -67,6 +68,7 @@ _PLACES = {
     "SharedActivation": "estimators.choices",
     "UnreadableModelFile": "errors",
     "WidthPlan": "estimators.width_plan",
+    "distil": "estimators.distillation",
     "load": "export.model_file",
     "load_predictor": "export.model_file",
     "plan": "estimators.width_plan",
@@ -96,6 +98,7 @@ __all__ = [
     "WidthPlan",
     "__version__",
     "datasets",
+    "distil",
     "load",
     "load_predictor",
     "plan",

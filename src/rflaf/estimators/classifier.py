@@ -43,6 +43,7 @@ from .choices import ActivationChoice, Sampling
 from .intervals import PredictsSets
 from .retired import accept_retired
 from .rows_in import Fitting, check_weight
+from .soft_labels import SoftLabels, soft_labels
 
 
 def _gives_probabilities(estimator: Any) -> bool:
@@ -194,15 +195,22 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
     ) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and labels ``y`` (n_samples,) of any kind.
 
+        ``y`` may be rows of probabilities too (n_samples, n_classes), which sum to one, under ``loss="log_loss"``: the
+        loss of a row is the mean of those of its labels. Classes are the names of the columns of a frame, else 0, 1,
+        and so on; `rflaf.estimators.soft_labels.SoftLabels` names them.
+
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``groups``, ``time`` and ``cv`` say which rows
         to hold out, and ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
             parameters.check_class_weight(self.class_weight, ("balanced",))
-            labels, found, weights = self._labels(fit, X, y, sample_weight)
-            self.classes_ = found
-            held_out = {"groups": groups, "time": time, "cv": cv}
-            result = self._fit_labels(labels, found, weights, fit.begin, held_out)
+            held_out, soft = {"groups": groups, "time": time, "cv": cv}, soft_labels(y)
+            if soft is None:
+                labels, found, weights = self._labels(fit, X, y, sample_weight)
+                self.classes_ = found
+                result = self._fit_labels(labels, found, weights, fit.begin, held_out)
+            else:
+                result = self._fit_soft_labels(fit, X, soft, sample_weight, held_out)
         self._warn(result)
         return self
 
@@ -296,10 +304,37 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
         labels, at = np.unique(y, return_inverse=True)
         return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
 
-    def _fit_labels(
-        self, labels: BlockSource, found: Array, weights: Array, begin: Begin, held_out: dict[str, Any] | None = None
+    def _fit_soft_labels(
+        self, fit: Fitting, X: Any, soft: SoftLabels, sample_weight: Any, held_out: dict[str, Any]
     ) -> FitResult:
-        """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found."""
+        """Fit to rows with probabilities of labels; wherever one label is needed, it is the most likely one."""
+        self.classes_ = soft.classes
+        if not _gives_probabilities(self):
+            raise InvalidParameterError("rows of probabilities need loss='log_loss'", self.loss, "Use 'log_loss'.")
+        labels, _, _ = self._labels(fit, X, soft.labels, sample_weight)
+        if not isinstance(labels, ArraySource):
+            rule = "rows of probabilities need rows in memory"
+            raise InvalidParameterError(rule, type(labels).__name__, "Read them first.")
+        weight = np.ones(len(soft)) if labels.weight is None else labels.weight.astype(np.float64)
+        weights, targets = weight @ soft.P, array_source(labels.X, soft.targets, labels.weight)
+        of_class = self._weight_of_classes(soft.classes[weights > 0], weights[weights > 0])
+        if of_class is not None:
+            targets = array_source(labels.X, soft.targets, weight * (soft.P @ of_class))
+        return self._fit_labels(labels, soft.classes, weights, fit.begin, held_out, targets)
+
+    def _fit_labels(
+        self,
+        labels: BlockSource,
+        found: Array,
+        weights: Array,
+        begin: Begin,
+        held_out: dict[str, Any] | None = None,
+        targets: BlockSource | None = None,
+    ) -> FitResult:
+        """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found.
+
+        ``targets`` are the same rows with targets other than zeros and ones.
+        """
         spec = self._spec()
         of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
         used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
@@ -307,7 +342,8 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
         spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
         if held_out is not None:
             spec = self._with_splits(spec, labels, **held_out)
-        result = self._train(self._targets(labels, found, weights), spec, begin)
+        targets = self._targets(labels, found, weights) if targets is None else targets
+        result = self._train(targets, spec, begin)
         self._accept(result, single_output=False)
         self._radii = None if result.judged is None else label_radii(result.judged, result.loss, of_class)
         return result

@@ -26,6 +26,7 @@ from .held_out import HeldOut, Judged, among_used, judged, report_held_out, rows
 from .problem import Fit
 from .rivals import better_rival, judge_rivals
 from .specification import FIRST_WIDTH, SEARCH_ROWS
+from .temperature import classes_of, temperature
 
 _log = logging.getLogger("rflaf")
 _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to rank recipes under the squared loss
@@ -55,6 +56,7 @@ def refine(fit: Fit) -> FitResult:
     # Step 4: train on all rows.
     refined, trace = _train_on_all_rows(fit, found)
     # Step 5: fit the output weights.
+    found, refined = _calibrated(fit, found, refined)
     fitted = _fit_output_weights(fit, found, refined)
     model = fitted.model(refined.directions, fit.problem.units, refined.curves)
     bandwidth = 1.0 if fit.spec.bandwidth is None else fit.spec.bandwidth
@@ -80,6 +82,18 @@ def _judged(fit: Fit, found: Settled) -> Judged:
     return judged(fit, table.X, rows, table.y[rows], found.outputs, table.weight[rows])
 
 
+def _calibrated(fit: Fit, found: Settled, refined: Refined) -> tuple[Settled, Refined]:
+    """Return outputs nearer to the constant answer where the rows held out show them to be too sure."""
+    hunt, base = found.hunt, fit.problem.base
+    weight = hunt.table.weight[hunt.held_out]
+    factor = temperature(fit.problem.loss, found.outputs, hunt.table.y[hunt.held_out], weight, base)
+    if factor == 1:
+        return found, refined
+    _log.info("search: the rows held out show models that are too sure: log odds times %.3g", factor)
+    outputs = base + factor * (found.outputs - base)
+    return replace(found, outputs=outputs), replace(refined, V=factor * refined.V)
+
+
 def _mean_weight(fit: Fit) -> float:
     return fit.problem.moments.X.weight / fit.problem.moments.n_used
 
@@ -94,7 +108,8 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
     effort = _EFFORT_OF_MANY if n_rows > MOST_FOLDED_ROWS else max(_EFFORT, min(1.0, (_ALL_EPOCHS / n_rows) ** 0.5))
     if not fit.closed_form:
         effort = _EFFORT_OF_OTHERS
-    hunt = hold_out(sample, problem.moments.X.mean, problem.moments.scale, fit.rng, effort)
+    classes = classes_of(problem.loss, sample.y)
+    hunt = hold_out(sample, problem.moments.X.mean, problem.moments.scale, fit.rng, effort, classes)
     if spec.splits is not None:
         hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))
     width = FIRST_WIDTH if spec.n_components is None else spec.n_components

@@ -175,14 +175,27 @@ class Hunt:
         return self.table.y[self.held_out] - trial.outputs
 
 
-def hold_out(table: RowsInMemory, mean: Array, scale: Array, rng: np.random.Generator, effort: float) -> Hunt:
-    """Split rows for the search: into folds, or once where there are many rows to judge by."""
+def hold_out(
+    table: RowsInMemory,
+    mean: Array,
+    scale: Array,
+    rng: np.random.Generator,
+    effort: float,
+    classes: Array | None = None,
+) -> Hunt:
+    """Split rows for the search: into folds, or once where there are many rows to judge by.
+
+    Every part has its share of each of the ``classes`` (n_rows,), as far as their numbers allow.
+    """
     order = rng.permutation(table.n_rows)
+    if classes is not None:
+        order = order[np.argsort(classes[order], kind="stable")]
     if table.n_rows <= MOST_FOLDED_ROWS:
         n_folds = min(_MOST_FOLDS if table.n_rows <= _VERY_FEW_ROWS else USUAL_FOLDS, table.n_rows)
         held_out = [order[fold::n_folds] for fold in range(_FOLDS_OF_MANY if table.n_rows > _MANY_ROWS else n_folds)]
     else:
-        held_out = [order[: max(1, round(_HELD_OUT * table.n_rows))]]
+        places = np.arange(max(1, round(_HELD_OUT * table.n_rows)))
+        held_out = [order[places if classes is None else (places / _HELD_OUT).astype(np.intp)]]
     splits = tuple((np.setdiff1d(order, rows), np.sort(rows)) for rows in held_out)
     return Hunt(table, mean, scale, splits, int(rng.integers(2**31)), effort)
 

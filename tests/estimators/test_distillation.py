@@ -1,0 +1,127 @@
+"""Students of teachers: what they learn from, and that they predict as well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.utils.validation import check_is_fitted
+
+import rflaf
+from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+
+CLASSIFIER = RFLAFClassifier(8, directions="random", alpha=1e-4, random_state=0, n_jobs=1)
+REGRESSOR = RFLAFRegressor(8, directions="random", random_state=0, n_jobs=1)
+
+
+class KnowsTheTruth(RegressorMixin, BaseEstimator):
+    """Predicts the truth, whatever the targets, and counts the rows it was fitted to."""
+
+    def fit(self, X, y):
+        self.n_rows_ = len(X)
+        return self
+
+    def predict(self, X):
+        return np.sin(2 * np.asarray(X)[:, 0])
+
+
+class OnlyLies(ClassifierMixin, BaseEstimator):
+    """Says the contrary of the truth."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        p = 1 / (1 + np.exp(3 * np.asarray(X)[:, 0]))
+        return np.stack([1 - p, p], axis=1)
+
+
+def noisy(n_rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n_rows, 2))
+    return X, np.sin(2 * X[:, 0]) + rng.standard_normal(n_rows)
+
+
+def test_a_good_teacher_takes_the_noise_off_the_targets():
+    X, y = noisy(400)
+    student = rflaf.distil(KnowsTheTruth(), X, y, student=REGRESSOR, folds=4, random_state=0)
+    truth = np.sin(2 * X[:, 0])
+    alone = REGRESSOR.fit(X, y)
+    assert student.distillation_.mix >= 0.5
+    assert np.mean((student.predict(X) - truth) ** 2) < 0.5 * np.mean((alone.predict(X) - truth) ** 2)
+    assert student.distillation_.teacher_loss == pytest.approx(np.mean((y - truth) ** 2))
+
+
+def test_a_bad_teacher_is_not_listened_to():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 1))
+    y = (X[:, 0] + 0.3 * rng.logistic(size=300) > 0).astype(int)
+    student = rflaf.distil(OnlyLies(), X, y, student=CLASSIFIER, folds=3, random_state=0)
+    found = student.distillation_
+    assert found.mix == 0.0
+    assert min(found.losses.values()) == found.losses[0.0] < found.teacher_loss
+    assert student.score(X, y) > 0.8
+
+
+def test_labels_of_any_kind_and_frames_come_back():
+    X, _ = noisy()
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    y = np.where(X[:, 0] > 0, "right", np.where(X[:, 1] > 0, "above", "below"))
+    teacher = LogisticRegression()
+    student = rflaf.distil(teacher, frame, y, student=CLASSIFIER, folds=3, unlabelled=frame.iloc[:50], random_state=0)
+    assert set(student.predict(frame)) <= {"above", "below", "right"}
+    assert student.score(frame, y) > 0.85
+    assert student.distillation_.n_unlabelled == 50
+    with pytest.raises(NotFittedError):
+        check_is_fitted(teacher)
+
+
+def test_unlabelled_rows_help_where_labels_are_few():
+    X, y = noisy(30)
+    more, _ = noisy(500, seed=1)
+    few, many = (
+        rflaf.distil(KnowsTheTruth(), X, y, student=REGRESSOR, folds=3, unlabelled=u, mixes=[0.0], random_state=0)
+        for u in (None, more)
+    )
+    truth = np.sin(2 * more[:, 0])
+    assert np.mean((many.predict(more) - truth) ** 2) < 0.3 * np.mean((few.predict(more) - truth) ** 2)
+
+
+def test_a_fitted_teacher_needs_neither_labels_nor_folds():
+    X, y = noisy()
+    teacher = KnowsTheTruth().fit(X, y)
+    unseen = rflaf.distil(teacher, X, student=REGRESSOR)
+    assert unseen.distillation_.mix == 1.0
+    assert unseen.distillation_.teacher_loss is None
+    trusted = rflaf.distil(teacher, X, y, student=REGRESSOR, folds=None, mixes=[1.0])
+    np.testing.assert_array_equal(unseen.predict(X), trusted.predict(X))
+    assert teacher.n_rows_ == len(X)
+
+
+def test_classes_rarer_than_folds_are_kept():
+    X, _ = noisy()
+    y = np.r_[np.full(3, 2), np.arange(197) % 2]
+    student = rflaf.distil(LogisticRegression(), X, y, student=CLASSIFIER, folds=5, random_state=0)
+    assert student.classes_.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("others", "rule"),
+    [
+        ({"folds": 1}, "folds"),
+        ({"mixes": [2.0]}, "mixes"),
+        ({"student": REGRESSOR}, "both classify"),
+        ({"teacher": RidgeClassifier()}, "predict_proba"),
+        ({"y": None}, "fitted"),
+        ({"unlabelled": [[0.0, 0.0]]}, "kind of X"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(others, rule):
+    X, y = noisy(60)
+    given = {"teacher": LogisticRegression(), "X": X, "y": y > 0, "student": CLASSIFIER, "folds": 2} | others
+    with pytest.raises(InvalidParameterError, match=rule):
+        rflaf.distil(given.pop("teacher"), given.pop("X"), given.pop("y"), **given)
