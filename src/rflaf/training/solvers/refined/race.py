@@ -98,7 +98,7 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         if again.error > trials[0].error:
             break
         _log.info("search: %d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
-        again_tried = {trial.recipe for trial in trials[:_TRIED_AGAIN]}
+        again_tried = {trial.recipe for trial in _to_try_again(hunt, shape, trials)}
         grid = tuple(recipe for recipe in tree.grid if recipe in again_tried)
         hunt, trials = narrower, _tried(narrower, shape, replace(tree, grid=grid), executor)
     if width_tolerance is not None:
@@ -107,6 +107,15 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
     blended = _blend(hunt, shape, _judged(hunt, trials))
     outputs = np.mean([trial.outputs for trial in blended], axis=0)
     return Settled(hunt, tuple(trials), shape, outliers, tuple(trial.recipe for trial in blended), outputs)
+
+
+def _to_try_again(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> Sequence[Trial]:
+    """Return the trials whose recipes are tried without weak columns.
+
+    The columns were chosen by all folds together, so the rows held out no longer tell weak penalties from strong ones.
+    Under other losses than the squared one too weak a penalty costs most, and the recipes stay those of all columns.
+    """
+    return trials[:_TRIED_AGAIN] if shape.loss.closed_form else _blend(hunt, shape, _judged(hunt, trials))
 
 
 def _widths(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
