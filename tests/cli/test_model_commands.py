@@ -131,7 +131,7 @@ def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
 def test_a_classifier_is_fitted_where_the_target_is_text(folder, capsys):
     said = json.loads(output(capsys, "evaluate", folder / "dear.rflaf", folder / "dear.csv", "--json"))
     assert said["task"] == "classification"
-    assert set(said["metrics"]) == {"accuracy", "log_loss", "auc"}
+    assert set(said["metrics"]) == {"accuracy", "log_loss", "brier", "ece", "auc"}
     rows = list(csv.DictReader(output(capsys, "predict", folder / "dear.rflaf", folder / "new.csv", "--probabilities")
                                .splitlines()))  # fmt: skip
     assert list(rows[0]) == ["dear", "p(no)", "p(yes)"]

@@ -5,7 +5,7 @@ import pytest
 from sklearn import metrics as measures
 
 from rflaf import RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.metrics import metrics_of
+from rflaf.estimators.metrics import calibration_error, metrics_of
 
 X = np.random.default_rng(0).uniform(-2, 2, (120, 2))
 SETTINGS = {"directions": "random", "random_state": 0}
@@ -30,6 +30,8 @@ def test_metrics_of_a_classifier_are_those_of_scikit_learn(n_classes):
     found = metrics_of(y, model.predict(X), model.classes_, probability)
     assert found["accuracy"] == pytest.approx(model.score(X, y))
     assert found["log_loss"] == pytest.approx(measures.log_loss(y, probability))
+    brier = measures.brier_score_loss(y, probability, labels=model.classes_)
+    assert found["brier"] == pytest.approx(brier)
     assert ("auc" in found) == (n_classes == 2)
     if n_classes == 2:
         assert found["auc"] == pytest.approx(measures.roc_auc_score(y == "b", probability[:, 1]))
@@ -44,3 +46,18 @@ def test_unknown_labels_count_as_errors():
 
 def test_the_variance_explained_of_a_constant_target_is_not_known():
     assert np.isnan(metrics_of(np.ones(5), X[:5, 0])["r2"])
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_the_calibration_error_is_the_mean_gap_over_bins(n_classes):
+    rng = np.random.default_rng(n_classes)
+    P, code = rng.dirichlet(np.ones(n_classes), 400), rng.integers(n_classes, size=400)
+    gaps = 0.0
+    for low in np.arange(15) / 15:
+        inside = (P.max(axis=1) >= low) & (P.max(axis=1) < low + 1 / 15)
+        if inside.any():
+            right = np.mean(P[inside].argmax(axis=1) == code[inside])
+            gaps += inside.mean() * abs(P[inside].max(axis=1).mean() - right)
+    assert calibration_error(code, P) == pytest.approx(gaps)
+    truth = np.array([rng.choice(n_classes, p=p) for p in P])
+    assert calibration_error(truth, P) < calibration_error(code, P)

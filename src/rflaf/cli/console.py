@@ -43,6 +43,8 @@ _METRICS = {  # as people call them
     "rmse": "rmse (root mean square error)",
     "mae": "mae (mean absolute error)",
     "log_loss": "log-loss",
+    "brier": "Brier score",
+    "ece": "ece (expected calibration error)",
     "auc": "auc (area under the ROC curve)",
 }
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.rows.inputs import is_frame
 
 from .classifier import RFLAFClassifier
 from .regressor import RFLAFRegressor
@@ -215,7 +218,7 @@ def _without_each_fold(teacher: Any, task: _Task, X: Any, splits: list[tuple[Arr
     assert task.y is not None
     taught, clones = None, []
     for fold, (train, test) in enumerate(splits):
-        clones.append(clone(teacher).fit(_safe_indexing(X, train), task.y[train]))
+        clones.append(_unfitted(teacher).fit(_safe_indexing(X, train), task.y[train]))
         said = task.said(clones[-1], _safe_indexing(X, test))
         taught = np.empty((len(task.y), *said.shape[1:])) if taught is None else taught
         taught[test] = said
@@ -224,17 +227,21 @@ def _without_each_fold(teacher: Any, task: _Task, X: Any, splits: list[tuple[Arr
     return taught, clones
 
 
+def _unfitted(teacher: Any) -> Any:
+    """Return a clone of a teacher, or a copy of one that cannot be cloned, as of CatBoost with a list of columns."""
+    try:
+        return clone(teacher)
+    except RuntimeError:
+        return deepcopy(teacher)
+
+
 def _stacked(first: Any, second: Any) -> Any:
     """Return the rows of two tables of one kind, one below the other."""
     if type(first) is not type(second):
         rule = "unlabelled rows must be of the kind of X"
         raise InvalidParameterError(rule, type(second).__name__, f"Pass a {type(first).__name__}.")
-    if hasattr(first, "iloc"):
-        import pandas as pd
-
-        return pd.concat([first, second], ignore_index=True)
-    if hasattr(first, "vstack"):
-        return first.vstack(second)
+    if is_frame(first):  # of pandas or polars
+        return import_module(type(first).__module__.partition(".")[0]).concat([first, second])
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 

@@ -25,9 +25,10 @@ class Score:
 def metrics_of(
     y: Array, predicted: Array, classes: Array | None = None, probabilities: Array | None = None
 ) -> dict[str, float]:
-    """Return r2, rmse and mae of a regression; accuracy, log_loss and, for two classes, auc of a classification.
+    """Return r2, rmse and mae of a regression; accuracy, log_loss, brier, ece and, for two classes, auc of classes.
 
-    Labels outside ``classes`` count as errors; log_loss and auc are then omitted.
+    ``brier`` is the Brier score, ``ece`` the expected calibration error. Labels outside ``classes`` count as errors;
+    all but the accuracy are then omitted.
     """
     if classes is None:
         rmse, mae, explained = regression_scores(_columns(y), _columns(predicted))
@@ -35,8 +36,10 @@ def metrics_of(
     metrics = {"accuracy": float(np.mean(predicted == y))}
     if probabilities is None or not np.isin(y, classes).all():
         return metrics
-    log_loss, _, *area = classification_scores(np.searchsorted(classes, y), probabilities)
-    metrics["log_loss"] = log_loss.value
+    code = np.searchsorted(classes, y)
+    log_loss, _, *area = classification_scores(code, probabilities)
+    metrics |= {"log_loss": log_loss.value, "brier": brier_score(code, probabilities)}
+    metrics["ece"] = calibration_error(code, probabilities)
     return {**metrics, "auc": area[0].value} if area and len(classes) == 2 else metrics
 
 
@@ -79,6 +82,33 @@ def classification_scores(code: Array, probability: Array, area: bool = True) ->
         rows = probability / probability.sum(axis=1, keepdims=True)
         under = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
     return (log_loss, *label_scores(code, probability), Score("area under the ROC curve", float(under), False))
+
+
+def brier_score(code: Array, probability: Array) -> float:
+    """Return the mean squared distance of probabilities (n, n_classes) from the labels, over one for two classes.
+
+    1/n sum_i sum_k (p_ik - [k = code_i])^2, halved for two classes, where both terms of a row are the same.
+
+    >>> brier_score(np.array([0, 1]), np.array([[0.9, 0.1], [0.4, 0.6]]))
+    0.085
+    """
+    off = probability.astype(np.float64)
+    off[np.arange(code.size), code] -= 1
+    total = float(np.mean(np.sum(off**2, axis=1)))
+    return round(total / (2 if probability.shape[1] == 2 else 1), 15)
+
+
+def calibration_error(code: Array, probability: Array, n_bins: int = 15) -> float:
+    """Return the expected calibration error: how far sureness and accuracy of the most likely class are apart.
+
+    The mean over rows of |mean sureness - share of right answers| in their bin, of ``n_bins`` of equal width.
+
+    >>> calibration_error(np.array([0, 0, 1, 0]), np.tile([0.75, 0.25], (4, 1)))
+    0.0
+    """
+    sure, right = probability.max(axis=1).astype(np.float64), np.argmax(probability, axis=1) == code
+    bins = np.minimum((sure * n_bins).astype(np.intp), n_bins - 1)
+    return float(np.sum(np.abs(np.bincount(bins, sure - right, n_bins))) / max(code.size, 1))
 
 
 def label_scores(code: Array, votes: Array) -> tuple[Score]:

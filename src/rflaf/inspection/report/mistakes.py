@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.calibration import calibration_curve
 
 from rflaf.errors import Array
+from rflaf.estimators.metrics import brier_score, calibration_error
 from rflaf.estimators.svg import Markup, element
 from rflaf.inspection.effects import inner_range
 
@@ -170,6 +171,9 @@ def _calibration_card(findings: Findings) -> Markup:
         y_label="observed frequency",
     )
     gap = float(np.mean(np.abs(observed - predicted)))
+    code = findings.target.astype(np.intp)
     note = f"Probabilities on the dashed line are exact. Mean distance from it: {figure_of(gap, 2)}."
+    note += f" Over all classes: Brier score {figure_of(brier_score(code, findings.answers), 3)},"
+    note += f" expected calibration error {figure_of(calibration_error(code, findings.answers), 2)}."
     marks = legend(("model", "groups of equally many rows"), ("under", "distribution of the rows"))
     return card("Calibration", picture, note, marks)
