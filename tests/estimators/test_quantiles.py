@@ -186,3 +186,15 @@ def test_a_loss_of_ones_own_trains_a_refined_model_as_the_compiled_one_does():
     )
     assert_allclose(own.predict(X[TEST]), compiled.predict(X[TEST]), atol=0.02)
     assert own.score(X[TEST], Y[TEST]) > 0.5
+
+
+# Later rows
+
+
+def test_a_column_that_begins_to_vary_later_is_named_once():
+    rows = np.column_stack([X[:200], np.zeros(200)])
+    model = RFLAFRegressor(4, **RUNGS["random"]).partial_fit(rows, Y[:200])
+    later = np.column_stack([X[200:300], X[300:400, 0]])
+    with pytest.warns(UserWarning, match=r"later rows have others: number 2\. Call fit with rows of both"):
+        model.partial_fit(later, Y[200:300])
+    model.partial_fit(later, Y[200:300])  # a second warning would be an error

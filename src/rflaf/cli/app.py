@@ -26,6 +26,7 @@ _MODULES = {
     "inspect": "model_commands",
     "export": "model_commands",
     "report": "report_command",
+    "check": "check_command",
     "serve": "serve_command",
     "plan": "table_commands",
     "bench": "table_commands",

@@ -22,12 +22,14 @@ from rflaf.errors import Array, AssumptionWarning, IntervalWarning, InvalidParam
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
+from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.blocks import ArraySource, BlockSource
 from rflaf.rows.checkpoint import resumed
 from rflaf.rows.executors import resolve_n_jobs
 from rflaf.rows.inputs import executor_for
 from rflaf.rows.progress import Begin, watched
+from rflaf.training.calibration import profile_of
 from rflaf.training.final_fit import FitResult
 from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
@@ -46,6 +48,7 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
+from .later_rows import warn_of_new_columns
 from .limits import refuse_new_weights, resolve_limits
 from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
@@ -85,6 +88,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
     _retired: Mapping[str, Any] = MappingProxyType({})  # arguments of earlier releases that have no successor
     _terms: Terms
     _seen: Seen | None
+    _profile: Profile | None
 
     @accept_retired
     def __init__(
@@ -269,6 +273,10 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
             if first:
                 model, self._seen = start_updates(self.model_, self._terms, chunk, executor)
             else:
+                if self._profile is not None:
+                    encoding = self.table_encoding_
+                    names = getattr(self, "feature_names_in_", None) if encoding is None else encoding.feature_names
+                    self._profile = warn_of_new_columns(self._profile, self.model_, source[0].X, names)
                 model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
         self._adopt(model)
 
@@ -342,6 +350,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         self.cv_error_ = None if held_out is None else held_out.error
         self.cv_standard_error_ = None if held_out is None else held_out.standard_error
         self._feature_importance, self._centre = result.column_importance, result.centre
+        self._profile = profile_of(result)
         self._judge(result)
         if self.table_encoding_ is not None and len(self.table_encoding_.feature_names) == result.model.n_features:
             self.column_importance_ = self.table_encoding_.totals_by_column(self._feature_importance)

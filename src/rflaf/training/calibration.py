@@ -15,13 +15,15 @@ from rflaf.errors import Array
 from rflaf.functions.densities import AxesFirst, Gaussian
 from rflaf.functions.losses import Logistic, Loss, Softmax, Squared, quantiles
 from rflaf.model.intervals import ErrorBands, Radii, Spread, inputs_of
+from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.rows.folds import folds_of
 
 from .algorithm1 import run_algorithm1
-from .held_out import Judged
+from .final_fit import FitResult
+from .held_out import Judged, mean_loss
 from .problem import Fit, state_problem
 from .specification import FitSpec
 
@@ -31,6 +33,14 @@ _FLOOR = 0.3  # of the median error: what is smaller says little of the spread
 _FOLDS = 10
 _TINY = np.finfo(float).tiny
 _PAYS = 1e-3  # of the error: a smaller gain leaves the spread constant
+
+
+def profile_of(result: FitResult) -> Profile | None:
+    """Return the profile of the rows of a fit, with the mean loss of those held out."""
+    if result.profile is None or (result.held_out is None and result.judged is None):
+        return result.profile
+    error = mean_loss(result.judged, result.loss) if result.held_out is None else result.held_out.error
+    return replace(result.profile, error=error)
 
 
 def error_bands(judged: Judged, loss: Loss, importance: Array) -> ErrorBands | None:

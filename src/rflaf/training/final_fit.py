@@ -22,6 +22,7 @@ from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
 from rflaf.model.greedy import Selection
 from rflaf.model.last_layer import LastLayer, noise_variance, unscale_layer
 from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
 from rflaf.rows.blocks import Block, Scratch, in_double_precision
@@ -112,6 +113,7 @@ class FitResult:
     held_out: HeldOut | None = None
     centre: Array | None = None
     judged: Judged | None = None
+    profile: Profile | None = None
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:
@@ -128,6 +130,7 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
         found["judged"] = fitted.judged
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
     measured |= {"left_out": fitted.left_out, "centre": problem.moments.X.mean}
+    measured["profile"] = Profile.of(rows, model.decision(np.ascontiguousarray(rows)))
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.functions.losses import Loss
 from rflaf.model.features import RowFeatures
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.ridge import RidgeSolution, RidgeSystem
@@ -64,6 +65,13 @@ def judged(fit: Fit, X: Any, rows: Array, y: Array, outputs: Array, weight: Arra
     fine = np.isfinite(outputs).all(axis=1)
     targets, f = units.centre + units.scale * y[fine], units.shift + units.stretch * outputs[fine]
     return Judged(X, rows[fine], targets, f.astype(np.float64), weight[fine].astype(np.float64))
+
+
+def mean_loss(rows: Judged | None, loss: Loss) -> float:
+    """Return the weighted mean of a loss over rows judged."""
+    if rows is None or not rows.rows.size:
+        return float("nan")
+    return float(np.average(loss.value(rows.f, rows.y), weights=rows.weight))
 
 
 def judge_left_out(fit: Fit, features: RowFeatures, importance: Array, solution: RidgeSolution) -> Judged | None:

@@ -16,6 +16,7 @@ from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
 from rflaf.model.intervals import ErrorBands, Radii, Spread
 from rflaf.model.last_layer import LastLayer
 from rflaf.model.normal_equations import NormalEquations
+from rflaf.model.profile import LEVELS, Profile
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 
 from .nodes import BASES, CHOICES, Node
@@ -192,3 +193,13 @@ def read_radii(node: Node, n_outputs: int) -> Radii:
     if (np.diff(levels) <= 0).any() or not (radii[1:] >= radii[:-1]).all() or np.isnan(radii).any():
         raise node.refuse("rising")
     return Radii(levels, radii)
+
+
+def read_profile(node: Node, n_features: int, n_outputs: int) -> Profile:
+    """Return what the rows of the fit were like."""
+    n_levels = LEVELS.size
+    quantiles, answers = node["quantiles"].array(n_levels, n_features), node["answers"].array(n_levels, n_outputs)
+    if (np.diff(quantiles, axis=0) < 0).any() or (np.diff(answers, axis=0) < 0).any():
+        raise node.refuse("of rising quantiles")
+    n_rows, error = node["n_rows"].whole(1), node["error"].number(finite=False)
+    return Profile(quantiles, node["mean"].array(n_features), answers, n_rows, error)

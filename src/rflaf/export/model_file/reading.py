@@ -26,6 +26,7 @@ from .parts import (
     read_features,
     read_label,
     read_part,
+    read_profile,
     read_radii,
 )
 
@@ -143,6 +144,7 @@ def _read_estimator(header: Node) -> Any:
         if n_outputs % result.loss.n_levels or (result.loss.n_levels > 1 and single_output):
             raise fitted["loss"].refuse(f"of {n_outputs} outputs")
     estimator._accept(result, single_output)
+    estimator._profile = fitted.get("profile").maybe(lambda node: read_profile(node, n_features, n_outputs))
     estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, result.model.n_components, n_outputs))
     if issubclass(kind, estimators.RFLAFClassifier):
         estimator._radii = fitted.get("radii").maybe(lambda node: read_radii(node, 1))

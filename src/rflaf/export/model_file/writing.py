@@ -72,6 +72,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
             for trial in estimator.trials_
         ],
         "terms": estimator._terms,
+        "profile": estimator._profile,
         "bands": getattr(estimator, "_bands", None),
         "radii": getattr(estimator, "_radii", None),
         "seen": None if seen is None else {"equations": seen.equations, "memory": seen.past},

@@ -108,6 +108,23 @@ class TableEncoding:
                 counts += [0] * len(column.feature_names)
         return tuple(counts)
 
+    def unseen_levels(self, table: Any) -> dict[str, tuple[list[str], float]]:
+        """Return by column of categories the levels of a table that the fit did not have, and their share of the rows.
+
+        Columns whose rare levels share a column without a name are left out: theirs are not known.
+        """
+        table, found = self.check(as_table(table)), dict[str, tuple[list[str], float]]()
+        for column in self.columns:
+            if not isinstance(column, CategoryColumn) or (column.others and column.statistic is None):
+                continue
+            levels = column.levels if column.statistic is None else tuple(column.statistic.names)
+            codes = level_codes(clean(column.name, table[column.name], self.missing), levels)
+            rows = np.flatnonzero(codes == len(levels))
+            if rows.size:
+                texts = [str(text) for text in table[column.name].take(rows).unique().to_pylist()]
+                found[column.name] = texts, rows.size / table.num_rows
+        return found
+
     def transform_levels(self, table: Any, dtype: Any = np.float64, first: int | None = None) -> Array:
         """Return a table as an array in which a category is one column, the number of its level.
 
