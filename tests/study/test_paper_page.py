@@ -38,8 +38,11 @@ def test_shipped_records_have_their_checksum_and_versions(shipped, name):
 def test_a_table_made_of_records_has_every_cell(shipped):
     rows = page.regimes_table(shipped["regimes"]).splitlines()[2:]
     assert len(rows) == 6
-    widths = {record.trial.width for record in shipped["placebo"]}
-    assert len(page.placebo_table(shipped["placebo"]).splitlines()) == 2 + 2 * 2 * len(widths)
+    trials = [record.trial for record in shipped["placebo"]]
+    cells = {(trial.data, trial.protocol, trial.width) for trial in trials}
+    assert len(page.placebo_table(shipped["placebo"]).splitlines()) == 2 + len(cells)
+    pools = {(trial.data, trial.pool, trial.width) for trial in (one.trial for one in shipped["pools"]) if trial.pool}
+    assert len(page.pools_table(shipped["pools"]).splitlines()) == 2 + len(pools)
     assert len(page.cost_table(shipped["placebo"]).splitlines()) == 2 + 2 * 2
 
 
@@ -51,5 +54,5 @@ def test_the_command_rewrites_a_page_and_refuses_unknown_tables(tmp_path, shippe
     page.main(tmp_path)
     text = (tmp_path / "paper.md").read_text()
     assert text == f"a\n<!-- table regimes -->\n\n{page.regimes_table(shipped['regimes'])}\n\n<!-- end -->\nb\n"
-    with pytest.raises(InvalidParameterError, match=r"must be one of placebo, regimes, .*; got 'regime'"):
+    with pytest.raises(InvalidParameterError, match=r"must be one of placebo, pools, regimes, .*; got 'regime'"):
         page.refresh("<!-- table regime -->\n<!-- end -->", shipped)

@@ -20,7 +20,7 @@ from .regimes import REGIMES
 from .result_tables import markdown_table, words
 from .trials import Record
 
-SHIPPED = ("placebo", "regimes")
+SHIPPED = ("placebo", "pools", "regimes")
 _SHOWN = (("leverage", "plain"), ("placebo", "plain"), ("leverage", "placebo"), ("without_replacement", "leverage"))
 _MARK = re.compile(r"(<!-- table ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -48,6 +48,31 @@ def difference_cell(one: Difference) -> str:
     """Return a difference and its interval; bold if the interval leaves out zero."""
     text = f"{one.mean:+.4f} [{one.low:+.4f}, {one.high:+.4f}]"
     return f"**{text}**" if one.is_clear else text
+
+
+def pools_table(records: Sequence[Record]) -> str:
+    """Return means and paired differences by data, protocol, size of the pool and width."""
+    found: dict[tuple[str, str, int, int], dict[tuple[str, str], Difference]] = {}
+    for one in paired.differences(records, pairs=_SHOWN[:3]):
+        found.setdefault((one.data, one.protocol, one.pool, one.width), {})[one.scheme, one.against] = one
+    head = [
+        "data",
+        "protocol",
+        "pool",
+        "S",
+        "plain",
+        "leverage",
+        "placebo",
+        *(f"{a} - {b}" for a, b in _SHOWN[:3]),
+        "seeds",
+    ]
+    rows = []
+    for (data, protocol, pool, width), by_pair in sorted(found.items()):
+        leverage, placebo = by_pair["leverage", "plain"], by_pair["placebo", "plain"]
+        means = [f"{value:.4f}" for value in (leverage.base, leverage.value, placebo.value)]
+        cells = [difference_cell(by_pair[pair]) for pair in _SHOWN[:3]]
+        rows.append([data, protocol, f"{pool:,}", str(width), *means, *cells, str(leverage.seeds)])
+    return markdown_table(head, rows)
 
 
 def regimes_table(records: Sequence[Record]) -> str:
@@ -87,13 +112,14 @@ def cost_table(records: Sequence[Record]) -> str:
     for data, protocol in sorted({(record.trial.data, record.trial.protocol) for record in records}):
         own = [record for record in records if (record.trial.data, record.trial.protocol) == (data, protocol)]
         pool = np.mean([record.pool_seconds for record in own if record.trial.pool])
-        fits = (np.mean([record.fit_seconds for record in own if record.trial.width == width]) for width in widths)
-        rows.append([data, protocol, f"{pool:.0f}", *(f"{seconds:.1f}" for seconds in fits)])
+        fits = ([record.fit_seconds for record in own if record.trial.width == width] for width in widths)
+        rows.append([data, protocol, f"{pool:.0f}", *(f"{np.mean(fit):.1f}" if fit else "" for fit in fits)])
     return markdown_table(["data", "protocol", "pool", *(f"S = {width}" for width in widths)], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[Sequence[Record]], str]]] = {  # name -> (shipped records, table)
     "placebo": ("placebo", placebo_table),
+    "pools": ("pools", pools_table),
     "regimes": ("regimes", regimes_table),
     "regimes-placebo": ("regimes", regimes_placebo_table),
     "cost": ("placebo", cost_table),
