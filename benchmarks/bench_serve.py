@@ -69,7 +69,7 @@ def compiled_trees(trees: lightgbm.Booster, row: np.ndarray, folder: Path) -> di
     """Calls of compilers of trees for one row, of those that are installed."""
     calls: dict[str, Callable[[], object]] = {}
     trees.save_model(folder / "to_compile.txt")
-    with suppress(ImportError):
+    with suppress(ImportError, AttributeError):  # its releases lag behind those of llvmlite
         import lleaves
 
         lowered = lleaves.Model(model_file=str(folder / "to_compile.txt"))

@@ -37,7 +37,7 @@ def _wrapped(values: Array, kind: str, width: int = 104) -> list[str]:
 
 def literal(value: Any, kind: str) -> str:
     """Return the shortest literal that reads back as the same number."""
-    if kind == "int":
+    if "int" in kind:
         return str(int(value))
     size = abs(float(value))
     number = np.float32(value) if kind == "float" else np.float64(value)

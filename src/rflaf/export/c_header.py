@@ -16,6 +16,7 @@ from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .c_arrays import array_lines, literal, printable
+from .c_fixed import error_bound, fixed_body
 from .c_rows import row_comment, write_rows
 from .formula import Formula, Head, Link
 from .table_form import TableForm
@@ -25,24 +26,33 @@ _LONGEST_NAME = 40  # C99 guarantees 63 significant characters, and names get su
 
 
 def write_header(
-    formula: Formula, name: str, feature_names: Sequence[str] | None = None, form: TableForm | None = None
+    formula: Formula,
+    name: str,
+    feature_names: Sequence[str] | None = None,
+    form: TableForm | None = None,
+    fixed: bool = False,
 ) -> str:
-    """Return the text of the header, ASCII; every name in it begins with ``name``."""
+    """Return the text of the header, ASCII; every name in it begins with ``name``. ``fixed`` is for fixed point."""
+    if fixed and formula.head is None:
+        remedy = "Use dtype='float32'."
+        raise InvalidParameterError("only regressors and classifiers have fixed point", "features", remedy)
     check_name(name)
-    real = "float" if formula.dtype == np.float32 else "double"
+    real = "float" if fixed or formula.dtype == np.float32 else "double"
     upper = name.upper()
     lines = [
         *_comment(formula, name, real, feature_names, form),
+        *(_fixed_comment(formula) if fixed else []),
         f"#ifndef {upper}_H",
         f"#define {upper}_H",
         "",
+        *(["#include <stdint.h>", ""] if fixed else []),
         *(["#include <math.h>", ""] if _needs_exp(formula.head) else []),
         f"#define {upper}_N_FEATURES {formula.n_features}",
         f"#define {upper}_N_OUT {_n_out(formula)}",
         "",
         f"static inline void {name}_predict(const {real} *x, {real} *out)",
         "{",
-        *("    " + line if line else "" for line in _body(formula, real)),
+        *("    " + line if line else "" for line in _body(formula, real, fixed)),
         "}",
         "",
         f"static inline void {name}_predict_rows(long n_rows, const {real} *x, {real} *out)",
@@ -97,6 +107,14 @@ def _comment(
     ]
 
 
+def _fixed_comment(formula: Formula) -> list[str]:
+    bounds = ", ".join(f"{bound:.2g}" for bound in error_bound(formula))
+    return [
+        "/* Fixed point: tables of 16 bits. Before the link the answers are at most these numbers from those in double",
+        f" * precision, unless a column is far outside of those of the fit: {bounds} */",
+    ]
+
+
 def _meaning(formula: Formula) -> list[str]:
     head = formula.head
     if head is None:
@@ -108,7 +126,9 @@ def _meaning(formula: Formula) -> list[str]:
     return [*of_classes, f"{head.classes.size}: the label, as one of the numbers above"]
 
 
-def _body(formula: Formula, real: str) -> list[str]:
+def _body(formula: Formula, real: str, fixed: bool) -> list[str]:
+    if fixed and formula.head is not None:
+        return [*fixed_body(formula), "", *_answers(formula.head, real)]
     return [
         *_arrays(formula, real),
         "",

@@ -74,7 +74,8 @@ def to_c(
     Its arrays are static and constant, it takes no memory but a little stack and calls nothing, but ``exp`` where
     probabilities or counts are predicted. ``out`` holds the prediction, or the features of a transformer, or, of a
     classifier, a number for every class and then the number of the label; the comment on top of the header lists
-    columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``).
+    columns and classes. ``name`` is the prefix of every name, ``dtype`` float32 (``float``) or float64 (``double``),
+    or "int16" for tables and arithmetic of whole numbers, see `rflaf.export.c_fixed`; rows and answers are ``float``.
     Of an estimator fitted to a table of mixed columns this function takes encoded rows, and ``NAME_predict_row`` a
     struct of the columns themselves, see `rflaf.export.table_form`.
 
@@ -84,7 +85,9 @@ def to_c(
     >>> "void tiny_predict(const float *x, float *out)" in header
     True
     """
-    text = write_header(formula_of(estimator, _precision(dtype)), name, _described(estimator), _form(estimator))
+    fixed = isinstance(dtype, str) and dtype == "int16"
+    formula = formula_of(estimator, np.float64 if fixed else _precision(dtype))
+    text = write_header(formula, name, _described(estimator), _form(estimator), fixed)
     if path is not None:
         _write(path, text.encode("ascii"))
     return text
