@@ -162,3 +162,24 @@ def test_the_command_has_an_exit_code(tmp_path, capsys):
     assert found["drifted"]
     assert found["columns"][0]["name"] == "area"
     assert cli.run(["check", paths["model.rflaf"], paths["same.csv"], "--limit", "0"]) == 2
+
+
+# Intervals in the report
+
+
+def report_of(model, X, y, path):
+    rflaf.report.write_report(model, X, y, path)
+    return path.read_text()
+
+
+def test_the_report_says_how_many_targets_intervals_and_sets_hold(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (300, 2))
+    y = X[:, 0] + 0.3 * rng.standard_normal(300)
+    model = RFLAFRegressor(4, directions="random", random_state=0).fit(X[:150], y[:150])
+    limits = model.predict_interval(X[150:], 0.9)
+    inside = np.mean((limits[:, 0] <= y[150:]) & (y[150:] <= limits[:, 1]))
+    assert f"those of 90% hold {100 * inside:.0f}% of the targets" in report_of(model, X[150:], y[150:], tmp_path / "a")
+    fan = RFLAFRegressor(3, loss="quantile", quantile=[0.1, 0.9], directions="random", alpha=1e-3, random_state=0)
+    with pytest.raises(InvalidParameterError, match=r"one answer per target; got '2 quantiles'"):
+        report_of(fan.fit(X[:50], y[:50]), X[150:], y[150:], tmp_path / "b")

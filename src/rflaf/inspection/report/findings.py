@@ -139,7 +139,10 @@ def _training_rows(subject: Subject, X: Any, y: ArrayLike, doubt: str | None = N
 
 def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
     """Return targets as numbers (n, n_outputs) or class indices (n,)."""
-    values = np.asarray(y)
+    values, loss = np.asarray(y), getattr(subject.estimator, "loss_", None)
+    if loss is not None and loss.n_levels > 1:
+        rule, remedy = "a report is about one answer per target", "Report on a model of the median."
+        raise InvalidParameterError(rule, f"{loss.n_levels} quantiles", remedy)
     if values.shape[:1] != (n_rows,) or n_rows < 2:
         rule = f"y must have a value for each of at least two rows of X, which has {n_rows}"
         raise InvalidParameterError(rule, values.shape, "Pass both.")

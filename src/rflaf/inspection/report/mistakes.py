@@ -13,6 +13,7 @@ from rflaf.estimators.svg import Markup, element
 from rflaf.inspection.effects import inner_range
 
 from .charts import Line, Points, Rule, Steps, Under, chart, legend
+from .coverage import coverage_of
 from .findings import Findings
 from .page import Section, card, grid, scrolling
 from .wording import count_of, figure_of
@@ -67,6 +68,7 @@ def _regression_section(findings: Findings) -> Section:
     within = float(np.quantile(np.abs(residual), 0.9))
     half = float(np.median(np.abs(residual)))
     lead = f"Nine predictions in ten are within {figure_of(within)} of the target, half within {figure_of(half)}."
+    lead += coverage_of(findings)
     bias = float(residual.mean())
     note = f"Mean residual {figure_of(bias)}, largest {figure_of(float(np.abs(residual).max()))}."
     cards = [card("Residuals", histogram, note), _size_card(predicted, np.abs(residual))]
@@ -116,6 +118,7 @@ def _classification_section(findings: Findings) -> Section:
     lead = f"{figure_of(100 * float(np.trace(counts) / counts.sum()))} rows in a hundred are classified correctly."
     if wrong.any():
         lead += f" The most frequent mistake: {classes[worst[0]]!r} predicted as {classes[worst[1]]!r}."
+    lead += coverage_of(findings)
     cards = [_calibration_card(findings), _confidence_card(findings)] if findings.gives_probabilities else []
     return Section("errors", "Errors", lead, grid(cards) if cards else Markup())
 
