@@ -205,7 +205,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
     from rflaf.inspection.plots import BLUE, GREY, ORANGE, require_matplotlib
 
     plt, by_set = require_matplotlib(), means(records)
-    n_across = min(4, len(by_set))
+    n_across = min(3, len(by_set))
     n_down = -(-len(by_set) // n_across)
     figure, axes = plt.subplots(
         n_down, n_across, figsize=(3.4 * n_across, 2.9 * n_down), layout="constrained", squeeze=False
@@ -224,7 +224,7 @@ def draw(records: Sequence[Record], path: Path) -> None:
                 ax.annotate(label, (one["batch_us"], one["error"]), xytext=(4, 3), textcoords="offset points", **style)
         top = 1.6 * np.median([one["error"] for one in group])
         low = min(one["error"] for one in group)
-        ax.set(xscale="log", yscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
+        ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
         ax.tick_params(labelsize=7, which="both")
         ax.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("microseconds per row, in batches of 10,000 on one thread", fontsize=9)
@@ -244,7 +244,8 @@ def summarise(out: Path, picture: Path) -> None:
         raise SystemExit(f"{out} holds no records")
     text = f"{owners_table(records)}\n\n{errors_table(records)}\n"
     out.with_suffix(".md").write_text(text, encoding="utf-8")
-    summary = {"sets": len(means(records)), "rows": max(one["rows"] for one in records), "owners": owners(records)}
+    about = {"sets": len(means(records)), "methods": len({one["method"] for one in records})}
+    summary = {**about, "rows": max(one["rows"] for one in records), "owners": owners(records)}
     out.with_suffix(".json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     draw(records, picture)
     print(text)

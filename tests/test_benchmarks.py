@@ -70,6 +70,7 @@ RUNS = {  # script: a small run, and what its table shows
         "kin8nm --rows 60 --seeds 0 --widths 2 3 --trees 5",
         r"kin8nm +LightGBM, 5 trees +[\d.]+(.*\n)+kin8nm, 1 % of y shifted",
     ),
+    "evidence": ("--check", r"docs/evidence.md: 2 places from the records"),
     "exact": ("--rows 200 --seeds 0 --widths 3", r"S=3 +exact / sample: error [+-][\d.]+%, time [\d.]+ times"),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
     "frontier": (
