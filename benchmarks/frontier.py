@@ -214,16 +214,19 @@ def draw(records: Sequence[Record], path: Path) -> None:
         ax.set_visible(False)
     for ax, (name, group) in zip(axes.flat, by_set.items(), strict=False):
         best = frontier_of(group)
+        top, low = 1.6 * np.median([one["error"] for one in group]), min(one["error"] for one in group)
         ax.step([one["batch_us"] for one in best], [one["error"] for one in best], where="post", color=ORANGE, lw=1.5)
-        for one in group:
+        labelled: list[tuple[float, float]] = []
+        for one in sorted(group, key=lambda one: (not one["method"].startswith(OURS), one["error"])):
             ours = one["method"].startswith(OURS)
             ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=6 if ours else 4)
-            if one in best or ours:
+            at = np.log10(one["batch_us"]) / 0.45, one["error"] / (0.06 * (max(top, 1.5 * low) - 0.93 * low))
+            clear = all(abs(at[0] - x) > 1 or abs(at[1] - y) > 1 for x, y in labelled)
+            if (one in best or ours) and clear:
+                labelled.append(at)
                 label = one["method"].removeprefix(f"{OURS}, ")
                 style = {"color": BLUE, "fontsize": 8} if ours else {"color": "0.4", "fontsize": 7}
                 ax.annotate(label, (one["batch_us"], one["error"]), xytext=(4, 3), textcoords="offset points", **style)
-        top = 1.6 * np.median([one["error"] for one in group])
-        low = min(one["error"] for one in group)
         ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
         ax.tick_params(labelsize=7, which="both")
         ax.spines[["top", "right"]].set_visible(False)

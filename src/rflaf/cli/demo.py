@@ -120,7 +120,11 @@ def draw(outcomes: list[Outcome], problem: Problem, path: Path) -> None:
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
     for ax in axes[[0, 2, 3]]:
-        ax.legend(frameon=False, fontsize=8, loc="best" if ax is axes[0] else "upper center")
+        ax.legend(
+            frameon=False,
+            fontsize=8,
+            loc=dict(zip(axes, ("center right", "", "upper center", "upper left"), strict=True))[ax],
+        )
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
