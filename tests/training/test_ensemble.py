@@ -19,8 +19,16 @@ from rflaf.model.ridge import Remedy
 from rflaf.rows.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_turn
 from rflaf.training import final_fit
 from rflaf.training.final_fit import _Choice
+from rflaf.training.solvers.refined import ensemble
 from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
-from rflaf.training.solvers.refined.ensemble import Members, merge_members, share_out, start_members, train_members
+from rflaf.training.solvers.refined.ensemble import (
+    Members,
+    merge_members,
+    share_out,
+    start_members,
+    train_alone,
+    train_members,
+)
 from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.trainer import Shape, start_trainer
 
@@ -109,6 +117,24 @@ def test_a_member_is_trained_as_if_it_were_alone():
             traces.append(train_members(single, chunk, table.n_rows, 0.2))
             np.testing.assert_array_equal(outputs(single, chunk)[0], outputs(members, chunk)[k])
     np.testing.assert_allclose(np.mean(traces, axis=0), trace, rtol=1e-12)
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 1000])
+def test_many_epochs_in_one_call_are_those_of_many_calls(monkeypatch, at_a_time):
+    table, index = some_table(), np.arange(5, 195)
+    monkeypatch.setattr(ensemble, "_ORDERED_ROWS", at_a_time * index.size)
+    with SingleThreadedBLAS():
+        ends = []
+        for in_one_call in (True, False):
+            members, chunk = begun(table)
+            alone = Members(members.trainers[:1], members.generators[:1], np.random.default_rng(0))
+            if in_one_call:
+                train_alone(alone.trainers[0], alone.generators[0], chunk.rows, index, 0.1)
+            else:
+                train_members(alone, InMemory(chunk.rows, index), index.size, 0.1)
+            ends.append((outputs(alone, chunk)[0], alone.generators[0].integers(2**62)))
+    np.testing.assert_array_equal(ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1]
 
 
 def test_members_side_by_side_end_where_they_do_in_turn():

@@ -217,7 +217,7 @@ def test_the_outputs_of_a_trial_are_those_of_the_rows_held_out(recipe, n_rows):
 
 def test_a_trial_is_trained_for_a_share_of_the_epochs_of_its_recipe(monkeypatch):
     efforts = []
-    monkeypatch.setattr(recipes, "train_members", lambda *arguments: efforts.append(arguments[-1]))
+    monkeypatch.setattr(recipes, "train_alone", lambda *arguments: efforts.append(arguments[-1]))
     hunt = hunt_on(some_table(300))
     for effort in (0.25, 1.0):
         trial_of(replace(hunt, effort=effort), SHAPE, QUICK)

@@ -27,6 +27,7 @@ from .recipes import Recipe
 from .trainer import Refined, Shape, Trainer, start_trainer, unscaled
 
 Fold = Callable[[int, Any, Callable[[Any, int], Any], str], Any]
+_ORDERED_ROWS = 2**18  # of all passes that are ordered at a time
 SideBySide = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 
@@ -107,7 +108,7 @@ def train_members(
     resume after the first ones; members train on a chunk ``side_by_side``.
     """
     steps = -(-n_rows // members.batch) + len(chunks) - 1  # at most: the last batch of a chunk may be short
-    epochs = max(1, round(effort * members.recipe.epochs(n_rows)))
+    epochs = n_epochs(members.recipe, n_rows, effort)
     rng = members.rng
 
     def train_on_a_chunk(before: TrainingState, number: int) -> TrainingState:
@@ -134,6 +135,25 @@ def train_members(
     return np.asarray(end.losses / n_rows)
 
 
+def train_alone(
+    trainer: Trainer, generator: np.random.Generator, rows: kernels.Rows, index: Array, effort: float
+) -> None:
+    """Train one member as `train_members` does on rows in memory, many epochs at a time and without their losses.
+
+    With few rows an epoch takes less time than a call.
+    """
+    steps, epochs = -(-index.size // trainer.batch), n_epochs(trainer.recipe, index.size, effort)
+    at_a_time = max(1, _ORDERED_ROWS // index.size)
+    for first in range(0, epochs, at_a_time):
+        orders = [generator.permutation(index) for _ in range(first, min(first + at_a_time, epochs))]
+        trainer.run(rows, np.stack(orders), first * steps, epochs * steps)
+
+
+def n_epochs(recipe: Recipe, n_rows: int, effort: float) -> int:
+    """Return the passes over ``n_rows`` rows for a share of the epochs of a recipe."""
+    return max(1, round(effort * recipe.epochs(n_rows)))
+
+
 def _advance(
     members: Members, k: int, progress: MemberState, rows: kernels.Rows, index: Array, step: int, n_steps: int
 ) -> tuple[MemberState, float]:
@@ -141,7 +161,7 @@ def _advance(
     trainer, generator = members.trainers[k], members.generators[k]
     trainer.resume(progress.parameters, progress.moments, progress.squares)
     generator.bit_generator.state = progress.generator
-    loss = trainer.run(rows, generator.permutation(index), step, n_steps)
+    loss = trainer.run(rows, generator.permutation(index)[None], step, n_steps)
     return _progress(trainer, generator), loss
 
 

@@ -21,8 +21,8 @@ from rflaf.functions._kernels.refined import Rows
 from rflaf.functions.losses import Loss
 from rflaf.rows.executors import Executor
 
-from .encoded_rows import Encoding, InMemory, RowsInMemory, encode
-from .ensemble import Members, share_out, train_members
+from .encoded_rows import Encoding, RowsInMemory, encode
+from .ensemble import share_out, train_alone
 from .recipes import Recipe, RecipeTree
 from .trainer import Shape, start_trainer
 
@@ -144,8 +144,7 @@ class Hunt:
         encoding, rows = self.encoded(part.recipe.nodes)
         start = self.table.X[kept[:_START_ROWS]]
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
-        alone = Members((trainer,), (part.generator,), np.random.default_rng(self.seed))
-        train_members(alone, InMemory(rows, kept), kept.size, self.effort)
+        train_alone(trainer, part.generator, rows, kept, self.effort)
         return trainer.outputs(rows, held_out), trainer.strength()
 
     def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:

@@ -101,14 +101,18 @@ class Trainer:
         object.__setattr__(self, "work", work)
         kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
 
-    def run(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
-        """Train on the rows in ``order``, from step ``step`` of ``n_steps``; return their summed loss on the way."""
+    def run(self, rows: kernels.Rows, orders: Array, step: int, n_steps: int) -> float:
+        """Train on the rows in each of ``orders`` (n_passes, n), from step ``step`` of ``n_steps``; return the loss.
+
+        It is summed over the rows on the way.
+        """
         if self.shape.loss.kernel() is None:
-            return self._run_in_turn(rows, order, step, n_steps)
-        objective, roughness = self.shape.objective(self.network.V.shape[0]), self._roughness
+            a_pass = -(-orders.shape[1] // self.batch)
+            return sum(self._run_in_turn(rows, order, step + k * a_pass, n_steps) for k, order in enumerate(orders))
+        objective = self.shape.objective(self.network.V.shape[0])
         loss: float = kernels.train_rows(
-            rows, order, self.batch, objective, self.parameters, self.moments, self.squares,
-            self.gradient, self.slopes, self.nodes, self.network, self.by_basis, roughness, self.rates, self.work,
+            rows, orders, self.batch, objective, self.parameters, self.moments, self.squares,
+            self.gradient, self.slopes, self.nodes, self.network, self.by_basis, self._roughness, self.rates, self.work,
             step, n_steps,
         )  # fmt: skip
         return loss
