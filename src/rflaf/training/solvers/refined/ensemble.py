@@ -145,8 +145,9 @@ def train_alone(
     steps, epochs = -(-index.size // trainer.batch), n_epochs(trainer.recipe, index.size, effort)
     at_a_time = max(1, _ORDERED_ROWS // index.size)
     for first in range(0, epochs, at_a_time):
-        orders = [generator.permutation(index) for _ in range(first, min(first + at_a_time, epochs))]
-        trainer.run(rows, np.stack(orders), first * steps, epochs * steps)
+        n_passes = min(at_a_time, epochs - first)
+        orders = generator.permuted(np.tile(index, (n_passes, 1)), axis=1)
+        trainer.run(rows, orders, first * steps, epochs * steps)
 
 
 def n_epochs(recipe: Recipe, n_rows: int, effort: float) -> int:
@@ -161,7 +162,7 @@ def _advance(
     trainer, generator = members.trainers[k], members.generators[k]
     trainer.resume(progress.parameters, progress.moments, progress.squares)
     generator.bit_generator.state = progress.generator
-    loss = trainer.run(rows, generator.permutation(index)[None], step, n_steps)
+    loss = trainer.run(rows, generator.permuted(index[None], axis=1), step, n_steps)
     return _progress(trainer, generator), loss
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions._kernels.refined import LANE
-from rflaf.functions.losses import Huber, Loss
+from rflaf.functions.losses import Huber, Squared
 from rflaf.rows.executors import Executor
 
 from .recipes import Recipe, RecipeTree
@@ -27,6 +27,7 @@ from .search import (
     Outliers,
     Trial,
     by_error,
+    by_relevance,
     choose_width,
     find_outliers,
     search,
@@ -36,8 +37,9 @@ from .trainer import Shape
 
 _log = logging.getLogger("rflaf")
 _MOST_ROUNDS = 3  # of leaving out columns
-_FIRST_FOLDS, _FIRST_ROWS = 0.4, 100  # at most a share of the folds, with rows enough, that every recipe is tried on
-_FIRST_EFFORT, _MANY_ROWS = 0.3, 3000  # of more rows than this, of all epochs
+_FIRST_FOLDS, _FIRST_ROWS = 0.3, 100  # at most a share of the folds, with rows enough, that every recipe is tried on
+_FIRST_EFFORT = 0.5  # of the epochs to come
+_FIRST_EFFORT_OF_MANY, _MANY_ROWS = 0.3, 3000  # of more rows than this, of all epochs
 _N_KEPT, _N_KEPT_OF_FEW = 4, 5  # recipes go on to all folds
 _TRIED_AGAIN = 7  # recipes, without weak columns
 _LEAST_WIDTH = 2 * LANE  # of the model of a fold
@@ -45,6 +47,7 @@ _MOST_BLENDED = 3
 _AS_GOOD = 2.0  # standard errors of the difference to the best
 _LEAST_BLENDED_WIDTH = 3 * _LEAST_WIDTH  # of the model
 _FOLDS_FOR_WIDTHS = 2
+_MOST_RELEVANCE_ROWS = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,15 @@ class Search:
 def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> Settled:
     """Search for the recipe; leave weak columns out, weigh outliers less, choose the width if a tolerance is given."""
     tree, width_tolerance = search_for.tree, search_for.width_tolerance
-    trials = _tried(hunt, shape, tree, executor)
+    hunts = [hunt, by_relevance(hunt, executor)] if _tells_relevance(hunt, shape) else [hunt]
+    best, trials = _tried(hunts, shape, tree, executor)
     outliers = None if search_for.keep_outliers else find_outliers(hunt, trials[0], search_for.rivals)
     if outliers is not None:
         _log.info("%s", outliers)
         shape = replace(shape, loss=Huber(outliers.delta))
-        trials = _tried(hunt, shape, tree, executor)
-    for _ in range(_MOST_ROUNDS):
+        best, trials = _tried([hunt], shape, tree, executor)
+    hunt = best
+    for _ in range(0 if hunt.scales else _MOST_ROUNDS):
         narrower = without_weak_columns(hunt, trials[0])
         if narrower is None:
             break
@@ -100,7 +105,7 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         _log.info("search: %d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
         again_tried = {trial.recipe for trial in _to_try_again(hunt, shape, trials)}
         grid = tuple(recipe for recipe in tree.grid if recipe in again_tried)
-        hunt, trials = narrower, _tried(narrower, shape, replace(tree, grid=grid), executor)
+        hunt, trials = _tried([narrower], shape, replace(tree, grid=grid), executor)
     if width_tolerance is not None:
         trials = [*_widths(hunt, shape, trials[0], width_tolerance, executor), *trials]
         shape = replace(shape, n_components=trials[0].width)
@@ -118,6 +123,12 @@ def _to_try_again(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> Sequence
     return trials[:_TRIED_AGAIN] if shape.loss.closed_form else _blend(hunt, shape, _judged(hunt, trials))
 
 
+def _tells_relevance(hunt: Hunt, shape: Shape) -> bool:
+    """Return whether rows are few enough to measure the relevance of several columns, under the squared loss."""
+    few = hunt.is_folded and hunt.table.n_rows <= _MOST_RELEVANCE_ROWS
+    return few and shape.bandwidth is None and isinstance(shape.loss, Squared) and np.count_nonzero(hunt.scale) > 1
+
+
 def _widths(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
     """Return trials of the best recipe at several widths, the chosen one first; a few folds tell widths apart."""
     if not hunt.is_folded:
@@ -127,13 +138,14 @@ def _widths(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: E
     return choose_width(few, shape, usual, tolerance, executor)
 
 
-def _tried(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
-    """Return the trials of a race or a walk, the best first."""
+def _tried(hunts: Sequence[Hunt], shape: Shape, tree: RecipeTree, executor: Executor) -> tuple[Hunt, list[Trial]]:
+    """Return the best of some hunts on the same rows, with the trials of a race or a walk, the best first."""
+    hunt = hunts[0]
     if not hunt.is_folded:
-        return search(hunt, shape, tree, executor)
+        return hunt, search(hunt, shape, tree, executor)
     judged = _judged_shape(hunt, shape)
-    trials = race(hunt, judged, tree.grid, executor)
-    return trials if hunt.table.n_rows <= _MANY_ROWS else _followed(hunt, judged, tree, trials, executor)
+    hunt, trials = race(hunts, judged, tree.grid, executor)
+    return hunt, trials if hunt.table.n_rows <= _MANY_ROWS else _followed(hunt, judged, tree, trials, executor)
 
 
 def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], executor: Executor) -> list[Trial]:
@@ -156,28 +168,38 @@ def _judged_shape(hunt: Hunt, shape: Shape) -> Shape:
     return replace(shape, n_components=min(shape.n_components, max(_LEAST_WIDTH, of_a_fold)))
 
 
-def race(hunt: Hunt, shape: Shape, recipes: Sequence[Recipe], executor: Executor) -> list[Trial]:
-    """Return the trials of all recipes on the first folds, and of the better ones on all folds, the best first."""
-    affordable = [(shape, recipe) for recipe in recipes if hunt.affords(recipe)]
-    if hunt.table.n_rows > _MANY_ROWS:
-        quick = hunt.first(1).with_effort(min(_FIRST_EFFORT, hunt.effort))
-        tried = sorted(quick.compare(affordable, executor), key=by_error)
-        joined = hunt.compare([(shape, trial.recipe) for trial in tried[:_N_KEPT]], executor)
-    else:
-        n_first = int(np.clip(-(-_FIRST_ROWS // hunt.splits[0][1].size), 1, round(_FIRST_FOLDS * len(hunt.splits))))
-        tried = sorted(hunt.first(n_first).compare(affordable, executor), key=by_error)
-        others = hunt.rest(n_first).compare([(shape, trial.recipe) for trial in tried[:_N_KEPT_OF_FEW]], executor)
-        joined = [_joined(hunt, shape.loss, *pair) for pair in zip(tried, others, strict=False)]
-    for trial in joined:
+def race(
+    hunts: Sequence[Hunt], shape: Shape, recipes: Sequence[Recipe], executor: Executor
+) -> tuple[Hunt, list[Trial]]:
+    """Return the hunt that has the best trial, and its trials, the best first.
+
+    All recipes are tried on the first folds for a share of the epochs, the better ones then on all folds.
+    """
+    tried = list[tuple[Hunt, Trial]]()
+    for hunt in hunts:
+        affordable = [(shape, recipe) for recipe in recipes if hunt.affords(recipe)]
+        tried += [(hunt, trial) for trial in _first_folds(hunt).compare(affordable, executor)]
+    tried.sort(key=lambda pair: by_error(pair[1]))
+    n_kept = _N_KEPT if hunts[0].table.n_rows > _MANY_ROWS else _N_KEPT_OF_FEW
+    on_all = [(hunt, _on_all_folds(hunt, shape, tried[:n_kept], executor)) for hunt in hunts]
+    hunt, trials = min(on_all, key=lambda pair: min(map(by_error, pair[1]), default=float("inf")))
+    for trial in trials:
         _log.info("search: out-of-fold error %.5g, %s", trial.error, trial.recipe)
-    return [*sorted(joined, key=by_error), *tried[len(joined) :]]
+    return hunt, [*trials, *(trial for own, trial in tried[n_kept:] if own is hunt)]
 
 
-def _joined(hunt: Hunt, loss: Loss, first: Trial, rest: Trial) -> Trial:
-    """Return the trial on all folds."""
-    outputs = np.concatenate([first.outputs, rest.outputs])
-    strength = np.maximum(first.strength, rest.strength)
-    return replace(first, outputs=outputs, error=hunt.mean_loss(loss, outputs), strength=strength)
+def _first_folds(hunt: Hunt) -> Hunt:
+    """Return the hunt on the folds that all recipes are tried on, for a share of the epochs."""
+    if hunt.table.n_rows > _MANY_ROWS:
+        return hunt.first(1).with_effort(min(_FIRST_EFFORT_OF_MANY, hunt.effort))
+    n_first = int(np.clip(-(-_FIRST_ROWS // hunt.splits[0][1].size), 1, round(_FIRST_FOLDS * len(hunt.splits))))
+    return hunt.first(n_first).with_effort(_FIRST_EFFORT * hunt.effort)
+
+
+def _on_all_folds(hunt: Hunt, shape: Shape, kept: Sequence[tuple[Hunt, Trial]], executor: Executor) -> list[Trial]:
+    """Return trials on all folds of the recipes kept of a hunt, the best first."""
+    own = [(shape, trial.recipe) for of, trial in kept if of is hunt]
+    return sorted(hunt.compare(own, executor), key=by_error)
 
 
 def _judged(hunt: Hunt, trials: Sequence[Trial]) -> list[Trial]:

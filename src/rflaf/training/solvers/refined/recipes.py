@@ -9,6 +9,7 @@ import numpy as np
 from rflaf.functions._kernels import refined as kernels
 
 _EPOCHS, _STRAIGHT_EPOCHS = 15, 24
+_MOST_EPOCHS, _LEAST_STEPS = 100, 1000
 _MEMBERS = 0.2  # of the root of the width: two for a hundred components
 _LEAST_WIDTH = 2 * kernels.LANE  # of a member
 
@@ -50,9 +51,16 @@ class Recipe:
         return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), 32, most))
 
     def epochs(self, n_rows: int) -> int:
-        """Return the passes over the rows: 15 for 36,000 rows, more for fewer rows and for straight columns."""
+        """Return the passes over the rows: 15 for 36,000 rows, more for fewer rows and for straight columns.
+
+        At most a hundred, but for few rows, whose passes have few steps, as many as make a thousand steps.
+
+        >>> [Recipe(1e-4).epochs(n_rows) for n_rows in (40, 100, 1000, 36_000, 10**6)]
+        [450, 250, 90, 15, 8]
+        """
         base = self.effort * (_EPOCHS if self.nodes else _STRAIGHT_EPOCHS)
-        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, min(8, base), 100)))
+        most = max(_MOST_EPOCHS, _LEAST_STEPS / -(-n_rows // self.batch(n_rows)))
+        return round(float(np.clip(base * (36_000 / n_rows) ** 0.5, min(8, base), most)))
 
 
 @dataclass(frozen=True, slots=True)

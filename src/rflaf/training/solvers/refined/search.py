@@ -24,6 +24,7 @@ from rflaf.rows.executors import Executor
 from .encoded_rows import Encoding, RowsInMemory, encode
 from .ensemble import share_out, train_alone
 from .recipes import Recipe, RecipeTree
+from .relevance import relevances
 from .trainer import Shape, start_trainer
 
 _log = logging.getLogger("rflaf")
@@ -71,7 +72,10 @@ _Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); 
 
 @dataclass(frozen=True, slots=True)
 class Hunt:
-    """Rows to search on, pairs (to train on, held out), one seed, and the share of a recipe's epochs to train for."""
+    """Rows to search on, pairs (to train on, held out), one seed, and the share of a recipe's epochs to train for.
+
+    ``scales``, where given, holds a scale of the columns for every split, that its rows held out have no part in.
+    """
 
     table: RowsInMemory
     mean: Array
@@ -79,14 +83,17 @@ class Hunt:
     splits: tuple[tuple[Array, Array], ...]
     seed: int
     effort: float
-    _encoded: dict[int, tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
+    scales: tuple[Array, ...] = ()
+    _encoded: dict[tuple[int, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
-    def encoded(self, nodes: int) -> tuple[Encoding, Rows]:
-        """Return the rows as the loops read them, encoded once for all recipes with as many nodes."""
-        if nodes not in self._encoded:
-            encoding = encode(self.table, self.mean, self.scale, nodes)
-            self._encoded[nodes] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
-        return self._encoded[nodes]
+    def encoded(self, nodes: int, split: int | None = None) -> tuple[Encoding, Rows]:
+        """Return the rows as the loops read them, encoded once for all recipes with as many nodes; as of a split."""
+        scale = self.scales[split] if self.scales and split is not None else self.scale
+        key = nodes, scale.tobytes()
+        if key not in self._encoded:
+            encoding = encode(self.table, self.mean, scale, nodes)
+            self._encoded[key] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
+        return self._encoded[key]
 
     def affords(self, recipe: Recipe) -> bool:
         """Return whether the columns have no more nodes under a recipe than there is time to train."""
@@ -104,11 +111,7 @@ class Hunt:
 
     def first(self, n_splits: int) -> Hunt:
         """Return the hunt that judges by the first splits only."""
-        return self._changed(splits=self.splits[:n_splits])
-
-    def rest(self, n_splits: int) -> Hunt:
-        """Return the hunt that judges by all splits but the first."""
-        return self._changed(splits=self.splits[n_splits:])
+        return self._changed(splits=self.splits[:n_splits], scales=self.scales[:n_splits])
 
     def with_effort(self, effort: float) -> Hunt:
         """Return the hunt that trains for another share of the epochs."""
@@ -128,8 +131,8 @@ class Hunt:
             for split in range(len(self.splits))
             for shape, generator in share_out(whole, recipe, np.random.default_rng(self.seed))
         ]
-        for _, recipe in candidates:
-            self.encoded(recipe.nodes)  # once, and not by several threads at a time
+        for part in parts:
+            self.encoded(part.recipe.nodes, part.split)  # once, and not by several threads at a time
         answers: list[_Answer] = executor.map(parts, self._train, "train candidates")
         trials = []
         for number, (shape, recipe) in enumerate(candidates):
@@ -141,7 +144,7 @@ class Hunt:
     def _train(self, part: _Part) -> _Answer:
         """Train one member on its split and predict the rows held out."""
         kept, held_out = self.splits[part.split]
-        encoding, rows = self.encoded(part.recipe.nodes)
+        encoding, rows = self.encoded(part.recipe.nodes, part.split)
         start = self.table.X[kept[:_START_ROWS]]
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         train_alone(trainer, part.generator, rows, kept, self.effort)
@@ -256,10 +259,29 @@ def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> li
 
 def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
     """Return the hunt without the columns that hardly move a trial, or None if these are too few to matter."""
-    used = hunt.scale > 0
+    used = np.any([scale > 0 for scale in (hunt.scale, *hunt.scales)], axis=0)
     weak = used & (trial.strength < _WEAK * trial.strength.max(initial=0.0))
     enough = weak.sum() >= max(1, _WEAK_SHARE * used.sum())
-    return replace(hunt, scale=np.where(weak, 0.0, hunt.scale)) if enough else None
+    if not enough:
+        return None
+    scales = tuple(np.where(weak, 0.0, scale) for scale in hunt.scales)
+    return replace(hunt, scale=np.where(weak, 0.0, hunt.scale), scales=scales)
+
+
+def by_relevance(hunt: Hunt, executor: Executor) -> Hunt:
+    """Return the hunt on columns scaled by their relevance: that on all rows, and on those every split trains on."""
+    used = np.flatnonzero(hunt.scale > 0)
+    x = (hunt.table.X[:, used] - hunt.mean[used]) / hunt.scale[used]
+
+    def scale(rows: Array) -> Array:
+        shares = relevances(x[rows], hunt.table.y[rows], hunt.table.weight[rows])
+        scaled = np.zeros_like(hunt.scale)
+        scaled[used] = np.where(shares > 0, hunt.scale[used] / np.where(shares > 0, shares, 1.0), 0.0)
+        return scaled
+
+    every = np.arange(hunt.table.n_rows)
+    whole, *parts = executor.map([every, *(kept for kept, _ in hunt.splits)], scale, "measure relevance")
+    return replace(hunt, scale=whole, scales=tuple(parts))
 
 
 def choose_width(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:

@@ -1,0 +1,68 @@
+"""How much every column matters, from few rows: the length scales of a Gaussian process.
+
+    y ~ N(0, K),    K_ij = s^2 exp( - 1/2 sum_c r_c^2 (x_ic - x_jc)^2 ) + t^2 / w_i  at i = j
+
+The r_c that maximise the marginal likelihood tell the columns that matter from the others with far fewer rows than
+training by gradients does. A refined model that starts from columns scaled by r_c spends its penalty on the others.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy  # its parts are imported on first use
+
+from rflaf.errors import Array
+
+_MOST_STEPS = 40
+_FIRST_NOISE = 0.1
+_JITTER = 1e-8
+_BOUNDS = {"rates": (1e-3, 1e2), "signal": (1e-2, 1e2), "noise": (1e-6, 1e1)}
+_LEAST = 0.03  # of the most relevant column: what is below is left out
+
+
+def relevances(x: Array, y: Array, weight: Array) -> Array:
+    """Return the relevance of every column (d,), one for the most relevant, zero for those that do not matter.
+
+    ``x`` (n, d) and ``y`` (n, O) have mean zero and unit spread, ``weight`` (n,) mean one.
+    """
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    n_columns = x.shape[1]
+    # From rougher starts many descents end where a column that matters is left out.
+    start = np.concatenate([np.full(n_columns, -np.log(n_columns)), [0.0, np.log(_FIRST_NOISE)]])
+    bounds = [np.log(_BOUNDS["rates"])] * n_columns + [np.log(_BOUNDS["signal"]), np.log(_BOUNDS["noise"])]
+    found = scipy.optimize.minimize(
+        negative_likelihood,
+        start,
+        (x, y, weight),
+        "L-BFGS-B",
+        jac=True,
+        bounds=bounds,
+        options={"maxiter": _MOST_STEPS},
+    )
+    rates = np.exp(found.x[:n_columns])
+    shares = rates / rates.max()
+    return np.where(shares < _LEAST, 0.0, shares)
+
+
+def negative_likelihood(logs: Array, x: Array, y: Array, weight: Array) -> tuple[float, Array]:
+    """Return minus the log marginal likelihood per row and output, but for a constant, and its derivatives.
+
+    ``logs`` (d + 2,) are the logarithms of r, s^2 and t^2.
+    """
+    n_rows, n_outputs = y.shape
+    rates, signal, noise = np.exp(logs[:-2]), float(np.exp(logs[-2])), np.exp(logs[-1]) / weight
+    scaled = x * rates
+    squares = np.sum(scaled**2, axis=1)
+    apart = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
+    smooth = signal * np.exp(-0.5 * apart)
+    K = smooth + np.diag(noise + _JITTER)
+    factor = scipy.linalg.cho_factor(K, lower=True, check_finite=False)
+    inverse = scipy.linalg.cho_solve(factor, np.eye(n_rows), check_finite=False)
+    solved = inverse @ y
+    value = 0.5 * float(np.sum(y * solved)) + n_outputs * float(np.log(np.diag(factor[0])).sum())
+    slope = 0.5 * (n_outputs * inverse - solved @ solved.T)  # of the value in K
+    B = slope * smooth
+    by_rate = 2 * np.einsum("ic,ic->c", scaled, B @ scaled) - 2 * B.sum(axis=1) @ scaled**2
+    by_noise = float(np.diag(slope) @ noise)
+    size = n_rows * n_outputs
+    return value / size, np.concatenate([by_rate, [B.sum(), by_noise]]) / size

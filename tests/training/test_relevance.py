@@ -1,0 +1,120 @@
+"""Relevance of columns from few rows, and the search on columns scaled by it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+from settings import one_thread_regressor
+
+from rflaf.functions.bases import BSplineBasis
+from rflaf.functions.densities import Gaussian
+from rflaf.rows.executors import ThreadExecutor
+from rflaf.training.solvers.refined import race
+from rflaf.training.solvers.refined.encoded_rows import RowsInMemory
+from rflaf.training.solvers.refined.recipes import Recipe
+from rflaf.training.solvers.refined.relevance import negative_likelihood, relevances
+from rflaf.training.solvers.refined.search import Hunt, by_relevance, hold_out, without_weak_columns
+from rflaf.training.solvers.refined.trainer import Shape
+
+
+def some_rows(n_rows: int, n_columns: int, seed: int = 0, noise: float = 0.1) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 1, (n_rows, n_columns))
+    y = 2 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 4 * (X[:, 2] - 0.5) ** 2 + noise * rng.standard_normal(n_rows)
+    return X, (y[:, None] - 1.4) / 0.6
+
+
+def hunt_on(X: np.ndarray, y: np.ndarray) -> Hunt:
+    table = RowsInMemory(X, y, np.ones(len(y)))
+    return hold_out(table, X.mean(axis=0), X.std(axis=0), np.random.default_rng(0), 0.5)
+
+
+def scaled(hunt: Hunt, n_threads: int = 1) -> Hunt:
+    with ThreadExecutor(n_threads) as executor:
+        return by_relevance(hunt, executor)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 2), st.integers(1, 4))
+def test_the_likelihood_is_that_of_the_normal_law_and_has_its_derivatives(seed, n_outputs, n_columns):
+    rng = np.random.default_rng(seed)
+    x, y, weight = rng.standard_normal((12, n_columns)), rng.standard_normal((12, n_outputs)), rng.uniform(0.5, 2, 12)
+    logs = rng.uniform(-1, 0.5, n_columns + 2)
+    value, slopes = negative_likelihood(logs, x, y, weight)
+    rates, signal, noise = np.exp(logs[:-2]), np.exp(logs[-2]), np.exp(logs[-1])
+    apart = np.array([[np.sum((rates * (a - b)) ** 2) for b in x] for a in x])
+    law = multivariate_normal(np.zeros(12), signal * np.exp(-apart / 2) + np.diag(noise / weight + 1e-8))
+    expected = -np.mean([law.logpdf(target) for target in y.T]) / 12 - np.log(2 * np.pi) / 2
+    assert value == pytest.approx(expected, rel=1e-9)
+    step = 1e-5
+    ways = step * np.eye(logs.size)
+    by_hand = [
+        (negative_likelihood(logs + way, x, y, weight)[0] - negative_likelihood(logs - way, x, y, weight)[0])
+        / (2 * step)
+        for way in ways
+    ]
+    np.testing.assert_allclose(slopes, by_hand, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_columns_that_matter_are_told_from_thirty_others(seed):
+    X, y = some_rows(100, 33, seed)
+    found = relevances((X - X.mean(axis=0)) / X.std(axis=0), y, np.ones(100))
+    assert found.max() == 1
+    assert found[:3].min() > 2 * found[3:].max()
+    assert np.count_nonzero(found[3:]) < 15
+
+
+def test_columns_in_another_order_have_the_same_relevance():
+    X, y = some_rows(50, 6)
+    order = np.random.default_rng(1).permutation(6)
+    one, other = (relevances(x / x.std(axis=0), y, np.ones(50)) for x in (X, X[:, order]))
+    np.testing.assert_allclose(other, one[order], rtol=1e-2, atol=1e-2)
+
+
+def test_targets_of_rows_held_out_have_no_influence_on_the_relevance_of_their_split():
+    X, y = some_rows(60, 5)
+    hunt = hunt_on(X, y)
+    moved = y.copy()
+    moved[hunt.splits[0][1]] += 5.0
+    before, after = scaled(hunt), scaled(replace(hunt, table=replace(hunt.table, y=moved)))
+    np.testing.assert_array_equal(before.scales[0], after.scales[0])
+    assert all(not np.array_equal(one, other) for one, other in zip(before.scales[1:], after.scales[1:], strict=True))
+    assert not np.array_equal(before.scale, after.scale)
+
+
+def test_relevance_is_the_same_for_any_number_of_threads():
+    hunt = hunt_on(*some_rows(60, 5))
+    one, two = scaled(hunt, 1), scaled(hunt, 2)
+    np.testing.assert_array_equal([one.scale, *one.scales], [two.scale, *two.scales])
+
+
+def test_a_split_is_trained_on_columns_of_its_own_scale():
+    hunt = scaled(hunt_on(*some_rows(60, 5)))
+    for split, scale in enumerate(hunt.scales):
+        np.testing.assert_array_equal(hunt.encoded(0, split)[0].scale, scale)
+    np.testing.assert_array_equal(hunt.encoded(0)[0].scale, hunt.scale)
+    assert len(hunt.first(3).scales) == 3
+    with ThreadExecutor(1) as executor:
+        shape = Shape(8, BSplineBasis(10, 3), False, Gaussian())
+        (trial,) = hunt.compare([(shape, Recipe(1e-3, nodes=0))], executor)
+    narrower = without_weak_columns(hunt, replace(trial, strength=np.array([1.0, 0.0, 0.0, 0.0, 0.0])))
+    assert narrower is not None
+    assert all(not scale[1:].any() for scale in (narrower.scale, *narrower.scales))
+
+
+@pytest.mark.slow
+def test_few_rows_with_many_useless_columns_are_fitted_far_better_by_relevance(monkeypatch):
+    X, y = some_rows(80, 25)
+    new, truth = some_rows(2000, 25, 1, noise=0.0)
+    errors = []
+    for most in (race._MOST_RELEVANCE_ROWS, 0):
+        monkeypatch.setattr(race, "_MOST_RELEVANCE_ROWS", most)
+        model = one_thread_regressor(40).fit(X, y[:, 0])
+        errors.append(np.mean((model.predict(new) - truth[:, 0]) ** 2))
+    assert errors[0] < 0.5 * errors[1]
