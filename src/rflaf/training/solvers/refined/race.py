@@ -126,7 +126,7 @@ def _to_try_again(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> Sequence
 def _tells_relevance(hunt: Hunt, shape: Shape) -> bool:
     """Return whether rows are few enough to measure the relevance of several columns, under the squared loss."""
     few = hunt.is_folded and hunt.table.n_rows <= _MOST_RELEVANCE_ROWS
-    return few and shape.bandwidth is None and isinstance(shape.loss, Squared) and np.count_nonzero(hunt.scale) > 1
+    return few and shape.bandwidth is None and isinstance(shape.loss, Squared) and int(np.count_nonzero(hunt.scale)) > 1
 
 
 def _widths(hunt: Hunt, shape: Shape, best: Trial, tolerance: float, executor: Executor) -> list[Trial]:
