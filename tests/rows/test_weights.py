@@ -63,6 +63,53 @@ def test_rows_that_differ_in_the_target_only_stay():
     np.testing.assert_allclose(merged.weight, np.array([2, 1, 1]) / (4 / 3), rtol=1e-12)
 
 
+def cells(n_rows: int, seed: int, n_targets: int = 2):
+    """Rows of few distinct X, each of which comes with several targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (n_rows, 3)).astype(float)
+    return X, (rng.random((n_rows, 1)) * n_targets < 0.5 + X[:, :1] * n_targets / 2).astype(float)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(200, 300), seeds, st.sampled_from([*UNITS, 1.0]))
+def test_equal_rows_of_a_table_of_categories_are_observations(n_rows, seed, unit):
+    X, y = cells(n_rows, seed)
+    found = as_importance(ArraySource(X, y))
+    assert found.source.n_samples == n_rows
+    assert found.source.weight is None
+    np.testing.assert_array_equal(np.sort(found.place), np.arange(n_rows))
+    np.testing.assert_array_equal(found.source.X[found.place], X)
+    np.testing.assert_array_equal(found.source.y[found.place], y)
+    pairs, first, counts = np.unique(np.hstack([X, y]), axis=0, return_index=True, return_counts=True)
+    order = np.argsort(first)
+    given = pairs[order], unit * counts[order].astype(float)
+    weighted = as_importance(ArraySource(given[0][:, :3], given[0][:, 3:], given[1]))
+    if np.gcd.reduce(counts) == 1:
+        np.testing.assert_array_equal(weighted.source.X, found.source.X)
+        np.testing.assert_array_equal(weighted.source.y, found.source.y)
+    np.testing.assert_array_equal(weighted.source.X[weighted.place], given[0][:, :3])
+
+
+def test_equal_rows_are_copies_where_targets_are_many_or_one_for_every_x_or_weights_are_not_whole():
+    X, y = cells(200, 0)
+    drawn = np.random.default_rng(0).integers(0, 200, 200)
+    noise = np.random.default_rng(1).standard_normal((200, 1))
+    assert as_importance(ArraySource(X[drawn], noise[drawn])).source.weight is not None
+    assert as_importance(ArraySource(X, X[:, :1])).source.n_samples == 8
+    weight = np.random.default_rng(2).uniform(1, 2, 200)
+    assert as_importance(ArraySource(X, y, weight)).source.n_samples <= 16
+
+
+def test_a_table_of_categories_is_learned():
+    """Leaving out all equal rows at once would leave the others, of the other target, to answer for them."""
+    X, y = cells(400, 3)
+    p = np.array([y[(x == X).all(axis=1)].mean() for x in X])
+    model = RFLAFRegressor(8, random_state=0, n_jobs=1).fit(X, y[:, 0])
+    assert np.mean((model.predict(X) - p) ** 2) < 0.2 * p.var()
+    assert model.oof_prediction_.shape == (400,)
+    assert abs(np.corrcoef(model.oof_prediction_, p)[0, 1]) > 0.9
+
+
 def test_rows_without_weights_or_twins_are_left_as_they_are():
     X, y, _ = rows(20, 0)
     source = ArraySource(X, y)

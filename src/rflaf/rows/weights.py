@@ -3,6 +3,10 @@
 A choice made on rows held out goes wrong where a row held out has a twin that was not. So rows that are equal in X and
 y are merged into one, whose weight is the sum of theirs, before anything is measured: a row of weight three is the same
 as three equal rows. Weights are then divided by their mean over the rows that count, so their unit has no effect.
+
+Where the same X comes with several targets, of which there are few, as in a table of categories, equal rows are
+observations rather than copies: a row held out has equals among the others as a new row will. There weights that are
+whole multiples of a common measure are counts of rows.
 """
 
 from __future__ import annotations
@@ -22,6 +26,9 @@ from .moments import shortened
 from .tables.summaries import Moments
 
 _MOST_ROWS, _MOST_NUMBERS = 20_000, 2**22  # of a table looked through for repeated rows: in larger ones they do no harm
+_ROWS_PER_TARGET = 20  # at least, where equal rows are observations
+_MOST_SMALLEST = 200  # rows that the smallest weight may stand for
+_ROUNDING = 1e-9
 _BITS = {4: 22, 8: 46}  # of a weight of mean one, by the size of a number: another unit must not change these bits
 
 
@@ -53,9 +60,47 @@ def as_importance(source: BlockSource, memory: int | None = None, merge: bool = 
         return WeightedRows(source)
     given = np.ones(rows.n_rows) if rows.weight is None else rows.weight.astype(np.float64)
     weight = np.bincount(place, given)
+    counts = _counts(weight)
+    if counts is not None and _are_observations(rows, first, counts):
+        return _counted(rows, first, place, counts, float(weight[0] / counts[0]))
     unit = Moments.of(weight[weight > 0]).mean or 1.0
     merged = ArraySource(rows.X[first], rows.y[first], _in_unit(weight, unit, source.dtype))
     return WeightedRows(merged, unit, place)
+
+
+def _counts(weight: Array) -> Array | None:
+    """Return weights as whole numbers without a common factor; None if no measure divides all, or they are too many.
+
+    >>> _counts(np.array([0.5, 0.75, 1.5])), _counts(np.array([1.0, np.pi]))
+    (array([2, 3, 6]), None)
+    """
+    if not np.all(weight > 0):
+        return None
+    distinct = np.unique(weight) / weight.min()
+    for smallest in range(1, _MOST_SMALLEST + 1):
+        counts = smallest * distinct
+        if np.all(np.abs(counts - np.round(counts)) <= _ROUNDING * counts):
+            whole = np.round(smallest * (weight / weight.min()))
+            return whole.astype(int) if whole.sum() <= _MOST_ROWS else None
+    return None
+
+
+def _are_observations(rows: Block, first: Array, counts: Array) -> bool:
+    """Return whether equal rows are observations of their own: few targets, most X that recur have several of them."""
+    cell = np.unique(hashes_of(rows.X[first]), return_inverse=True)[1]
+    recurs, varied = np.bincount(cell, counts) > 1, np.bincount(cell) > 1
+    n_targets = np.unique(hashes_of(rows.y[first])).size
+    return bool(2 * varied.sum() > recurs.sum() and n_targets * _ROWS_PER_TARGET <= counts.sum())
+
+
+def _counted(rows: Block, first: Array, place: Array, counts: Array, unit: float) -> WeightedRows:
+    """Return every row as often as it counts."""
+    start = np.cumsum(counts) - counts
+    order = np.argsort(place, kind="stable")
+    turn = np.empty_like(order)
+    turn[order] = np.arange(order.size) - np.searchsorted(place[order], place[order])
+    every = np.repeat(first, counts)
+    return WeightedRows(ArraySource(rows.X[every], rows.y[every]), unit, start[place] + turn % counts[place])
 
 
 def _in_unit(weight: Array, unit: float, dtype: Any) -> Array:

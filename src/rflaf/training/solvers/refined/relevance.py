@@ -8,6 +8,8 @@ training by gradients does. A refined model that starts from columns scaled by r
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy  # its parts are imported on first use
 
@@ -16,7 +18,8 @@ from rflaf.errors import Array
 _MOST_STEPS = 40
 _FIRST_NOISE = 0.1
 _JITTER = 1e-8
-_BOUNDS = {"rates": (1e-3, 1e2), "signal": (1e-2, 1e2), "noise": (1e-6, 1e1)}
+_FIRST_POWERS = (-0.5, -1.0)  # of the number of columns: the rates to begin with
+_RATES, _SIGNAL, _NOISE = (1e-3, 1e2), (1e-2, 1e2), (1e-6, 1e1)
 _LEAST = 0.03  # of the most relevant column: what is below is left out
 
 
@@ -27,10 +30,18 @@ def relevances(x: Array, y: Array, weight: Array) -> Array:
     """
     x, y = x.astype(np.float64), y.astype(np.float64)
     n_columns = x.shape[1]
-    # From rougher starts many descents end where a column that matters is left out.
-    start = np.concatenate([np.full(n_columns, -np.log(n_columns)), [0.0, np.log(_FIRST_NOISE)]])
-    bounds = [np.log(_BOUNDS["rates"])] * n_columns + [np.log(_BOUNDS["signal"]), np.log(_BOUNDS["noise"])]
-    found = scipy.optimize.minimize(
+    # A descent may end where a column that matters is left out: the better of two, from rougher and smoother functions.
+    found = min((_descend(x, y, weight, n_columns**power) for power in _FIRST_POWERS), key=lambda end: end.fun)
+    rates = np.exp(found.x[:n_columns])
+    shares = rates / rates.max()
+    return np.where(shares < _LEAST, 0.0, shares)
+
+
+def _descend(x: Array, y: Array, weight: Array, rate: float) -> Any:
+    """Return the end of a descent from equal rates of all columns."""
+    start = np.log([*[rate] * x.shape[1], 1.0, _FIRST_NOISE])
+    bounds = np.log([*[_RATES] * x.shape[1], _SIGNAL, _NOISE])
+    return scipy.optimize.minimize(
         negative_likelihood,
         start,
         (x, y, weight),
@@ -39,9 +50,6 @@ def relevances(x: Array, y: Array, weight: Array) -> Array:
         bounds=bounds,
         options={"maxiter": _MOST_STEPS},
     )
-    rates = np.exp(found.x[:n_columns])
-    shares = rates / rates.max()
-    return np.where(shares < _LEAST, 0.0, shares)
 
 
 def negative_likelihood(logs: Array, x: Array, y: Array, weight: Array) -> tuple[float, Array]:
