@@ -178,7 +178,7 @@ def race(
     tried = list[tuple[Hunt, Trial]]()
     for hunt in hunts:
         affordable = [(shape, recipe) for recipe in recipes if hunt.affords(recipe)]
-        tried += [(hunt, trial) for trial in _first_folds(hunt).compare(affordable, executor)]
+        tried += [(hunt, trial) for trial in _first_folds(hunt, shape).compare(affordable, executor)]
     tried.sort(key=lambda pair: by_error(pair[1]))
     n_kept = _N_KEPT if hunts[0].table.n_rows > _MANY_ROWS else _N_KEPT_OF_FEW
     on_all = [(hunt, _on_all_folds(hunt, shape, tried[:n_kept], executor)) for hunt in hunts]
@@ -188,12 +188,12 @@ def race(
     return hunt, [*trials, *(trial for own, trial in tried[n_kept:] if own is hunt)]
 
 
-def _first_folds(hunt: Hunt) -> Hunt:
-    """Return the hunt on the folds that all recipes are tried on, for a share of the epochs."""
+def _first_folds(hunt: Hunt, shape: Shape) -> Hunt:
+    """Return the hunt on the folds that all recipes are tried on, under the squared loss for a share of the epochs."""
     if hunt.table.n_rows > _MANY_ROWS:
         return hunt.first(1).with_effort(min(_FIRST_EFFORT_OF_MANY, hunt.effort))
     n_first = int(np.clip(-(-_FIRST_ROWS // hunt.splits[0][1].size), 1, round(_FIRST_FOLDS * len(hunt.splits))))
-    return hunt.first(n_first).with_effort(_FIRST_EFFORT * hunt.effort)
+    return hunt.first(n_first).with_effort((_FIRST_EFFORT if shape.loss.closed_form else 1.0) * hunt.effort)
 
 
 def _on_all_folds(hunt: Hunt, shape: Shape, kept: Sequence[tuple[Hunt, Trial]], executor: Executor) -> list[Trial]:
