@@ -955,10 +955,10 @@ def test_a_loss_for_numbers_is_refused(loss, three):
     assert "loss" in str(fit_refusal(three, INSIDE, loss=loss, kind=InvalidParameterError))
 
 
-def test_a_loss_of_your_own_trains_refined_directions(three):
+def test_a_loss_of_your_own_trains_refined_directions():
     settings = {"curves": False, "alpha": 1e-2, "random_state": 0, "n_jobs": 1}
-    model = RFLAFClassifier(5, loss=Exponential(), **settings).fit(three, INSIDE)
-    assert model.score(three, INSIDE) > max(np.mean(label == INSIDE) for label in np.unique(INSIDE))
+    model = RFLAFClassifier(5, loss=Exponential(), **settings).fit(ROWS, INSIDE)
+    assert model.score(ROWS, INSIDE) > max(np.mean(label == INSIDE) for label in np.unique(INSIDE))
 
 
 @pytest.mark.parametrize(

@@ -582,7 +582,7 @@ def fit_refusal(stored, y=TARGET, sample_weight=None, kind=InvalidParameterError
     return refusal(kind, estimators, lambda model: model.fit(ROWS, y, sample_weight=sample_weight))
 
 
-@pytest.mark.parametrize("value", [0, 1, -1, 0.0, 1.0, 1.5, np.nan, np.inf, "a", None, True, [0.5]])
+@pytest.mark.parametrize("value", [0, 1, -1, 0.0, 1.0, 1.5, np.nan, np.inf, "a", None, True, [0.5, 0.5]])
 @pytest.mark.parametrize("directions", ["random", "refined"])
 def test_a_quantile_outside_zero_and_one_is_refused(value, directions, stored):
     error = fit_refusal(stored, loss="quantile", quantile=value, directions=directions)
