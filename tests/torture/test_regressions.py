@@ -34,6 +34,7 @@ def test_a_constant_column_of_large_numbers_leaks_no_warning():
     assert np.isfinite(model.decision_function(X)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [294, 915, 165, 1549, 1852, 770, 1522, 1536, 1225]
 )  # each leaked a RuntimeWarning from another place
