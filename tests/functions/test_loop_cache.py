@@ -82,3 +82,14 @@ def test_who_waits_for_the_compiler_is_told(monkeypatch, caplog):
     progress.end()  # the outer one: 1.6 to 2.0
     progress.begin("later")  # nothing was compiled in between
     assert len(caplog.records) == 1
+
+
+def test_the_folders_of_older_releases_of_numba_are_found(monkeypatch):
+    """Releases of 0.61 have an underscore before the names of these classes."""
+    from rflaf.functions._kernels import cache
+
+    for name in ("UserProvidedCacheLocator", "InTreeCacheLocator"):
+        found = cache._locator(name)
+        monkeypatch.delattr(cache.caching, found.__name__)
+        monkeypatch.setattr(cache.caching, f"_{name}", found, raising=False)
+        assert cache._locator(name) is found

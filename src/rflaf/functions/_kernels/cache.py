@@ -63,6 +63,14 @@ def _is_watched() -> bool:
     return "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty())
 
 
+def _locator(name: str) -> Any:
+    """Return a class of numba that tells where a cache is; releases of 0.61 have an underscore before its name."""
+    return getattr(caching, name, None) or getattr(caching, f"_{name}")
+
+
+_USER_PROVIDED, _IN_TREE = _locator("UserProvidedCacheLocator"), _locator("InTreeCacheLocator")
+
+
 class _Filled:
     """A locator of a folder that holds compiled loops, whether or not it can be written."""
 
@@ -72,22 +80,22 @@ class _Filled:
             raise FileNotFoundError(path)
 
 
-class _FilledProvided(_Filled, caching.UserProvidedCacheLocator):
+class _FilledProvided(_Filled, _USER_PROVIDED):  # type: ignore[misc, valid-type]
     """``NUMBA_CACHE_DIR``."""
 
 
-class _FilledInTree(_Filled, caching.InTreeCacheLocator):
+class _FilledInTree(_Filled, _IN_TREE):  # type: ignore[misc, valid-type]
     """``__pycache__`` beside the loops."""
 
 
 class _Impl(caching.CompileResultCacheImpl):
     _locator_classes = [  # noqa: RUF012  numba reads it from the class
-        caching.UserProvidedCacheLocator,
+        _USER_PROVIDED,
         _FilledProvided,
-        caching.InTreeCacheLocator,
+        _IN_TREE,
         _FilledInTree,
-        caching.UserWideCacheLocator,
-        caching.ZipCacheLocator,
+        _locator("UserWideCacheLocator"),
+        _locator("ZipCacheLocator"),
     ]
 
 
