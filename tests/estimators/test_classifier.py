@@ -707,10 +707,13 @@ def odds(X):
 
 @pytest.mark.parametrize("settings", [{}, {"curves": False, "directions": "refined"}], ids=["plain", "refined"])
 def test_probabilities_are_near_the_true_ones(settings):
-    X, new = square(1500), square(1000, seed=1)
-    y = np.random.default_rng(2).random(1500) < expit(odds(X))
-    p = classifier(12, basis=BSplineBasis(16), alpha="auto", **settings).fit(X, y).predict_proba(new)[:, 1]
-    assert np.abs(p - expit(odds(new))).mean() < 0.05
+    X, new, errors = square(1500), square(1000, seed=1), []
+    for seed in (2, 3, 4):
+        y = np.random.default_rng(seed).random(1500) < expit(odds(X))
+        p = classifier(12, basis=BSplineBasis(16), alpha="auto", **settings).fit(X, y).predict_proba(new)[:, 1]
+        errors.append(np.abs(p - expit(odds(new))).mean())
+    assert np.median(errors) < 0.04
+    assert max(errors) < 0.07
 
 
 def test_probabilities_of_three_classes_are_near_the_true_ones():
