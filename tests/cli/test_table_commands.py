@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 import rflaf
 from rflaf import RFLAFRegressor
 from rflaf.rows.files.chunks import read_table
+from rflaf.rows.indicators import indicators
 from rflaf.rows.tables import MISSING, make_encoding, summarise
 
 
@@ -31,10 +32,11 @@ def data(tmp_path_factory):
 
 
 def numbers_of(path):
-    """The columns as `rflaf.rows.tables` encodes them, and the price."""
+    """The columns as `rflaf.rows.tables` encodes them, with indicators of levels, and the price."""
     table = read_table(path)
     encoding = make_encoding(summarise(table), {"price"}, (), MISSING)
-    return encoding.transform(table), np.asarray(table["price"], dtype=float)
+    rows = indicators(encoding.transform(table), encoding.level_counts)
+    return rows[:, rows.any(axis=0)], np.asarray(table["price"], dtype=float)
 
 
 @pytest.mark.slow

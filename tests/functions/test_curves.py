@@ -272,24 +272,6 @@ def test_far_beyond_the_nodes_a_fraction_ends_at_a_million(dtype):
     np.testing.assert_array_equal(fractions, [-1e6, -1e6, 1e6, 1e6, -1e6, 1e6])
 
 
-@each_dtype
-@pytest.mark.parametrize("n_curves", range(6))
-def test_curves_are_added_two_at_a_time(dtype, n_curves):
-    """Halves throughout: every sum is exact."""
-    rng = np.random.default_rng(n_curves)
-    start = np.arange(n_curves) * 4
-    H = (rng.integers(-20, 20, (4 * max(n_curves, 1), 8)) / 2).astype(dtype)
-    cells = rng.integers(start, start + 3, (5, n_curves))
-    fractions = (rng.integers(-4, 8, (5, n_curves)) / 4).astype(dtype)
-    u = rng.integers(-9, 9, (2, 8)).astype(dtype)
-    expected = u.copy()
-    for c in range(n_curves):
-        k, f = cells[3, c], fractions[3, c]
-        expected[1] += (1 - f) * H[k] + f * H[k + 1]
-    _curve_kernels.add_curves(u, 1, cells, fractions, 3, H)
-    np.testing.assert_array_equal(u, expected)
-
-
 # Features of rows
 
 

@@ -660,7 +660,8 @@ def test_a_loss_of_its_own_needs_values_slopes_curvatures_and_a_constant_only():
 def rows_of(y, weight) -> Rows:
     n_rows = len(y)
     nothing = np.zeros((n_rows, 0), np.float32)
-    return Rows(nothing, np.zeros((n_rows, 0), np.int32), nothing, y.astype(np.float32), weight.astype(np.float32))
+    no_cells = np.zeros((n_rows, 0), np.int32)
+    return Rows(nothing, no_cells, nothing, no_cells, y.astype(np.float32), weight.astype(np.float32))
 
 
 def objective_of(loss: Loss, base) -> _loss_kernels.Objective:

@@ -115,8 +115,9 @@ def test_only_columns_that_are_multiplied_act_together(fitted):
 
 
 def test_levels_are_set_one_at_a_time():
-    X = np.array([[1.0, 0, 0, 5], [0, 0, 1, 7]])
-    np.testing.assert_allclose(level_effects(lambda rows: rows @ [1, 10, 100, 1], X, [0, 1, 2]), [7, 16, 106])
+    X, values = np.array([[0.0, 5], [2, 7]]), np.array([1.0, 10, 100])
+    effects = level_effects(lambda rows: values[rows[:, 0].astype(int)] + rows[:, 1], X, 0, [0, 1, 2])
+    np.testing.assert_allclose(effects, [7, 16, 106])
 
 
 def test_the_eigenvalues_of_the_features_sum_to_one(fitted):

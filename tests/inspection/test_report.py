@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -315,28 +315,12 @@ def test_a_constant_model_is_reported(table, plan):
     assert "No column changes the prediction" in render_report(model, X, np.ones(260), plan=plan)
 
 
-class Encoding:
-    """As the encodings of tables are: columns with names, from which columns of numbers follow."""
-
-    columns = (SimpleNamespace(name="pet", feature_names=("pet=cat", "pet=dog", "pet=emu")),
-               SimpleNamespace(name="age", feature_names=("age",)))  # fmt: skip
-    feature_names = ("pet=cat", "pet=dog", "pet=emu", "age")
-    dropped = (SimpleNamespace(name="always", reason="it is constant"),)
-    missing = ("?",)
-
-    def transform(self, frame):
-        return np.column_stack([*(frame["pet"] == level for level in ("cat", "dog", "emu")), frame["age"]]).astype(
-            float
-        )
-
-
 def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"pet": rng.choice(["cat", "dog", "emu"], 200), "age": rng.uniform(0, 9, 200), "always": 1})
     frame["y"] = y = (frame["pet"] == "emu") * 5.0 + frame["age"]
     frame.loc[0, "pet"] = "?"
-    estimator = RFLAFRegressor(20, random_state=0, **PAPER).fit(Encoding().transform(frame), y)
-    estimator.table_encoding_, estimator.target_encoding_ = Encoding(), SimpleNamespace(name="y <- x")
+    estimator = RFLAFRegressor(20, random_state=0, **PAPER).fit(frame.drop(columns="y"), y.rename("y <- x"))
     page = render_report(estimator, frame, y, plan=plan)
     assert "<h1>A model of y &lt;- x</h1>" in page
     assert "'always' is left out" in page
@@ -345,8 +329,8 @@ def test_an_encoded_table_is_reported_by_its_own_columns(plan):
     assert re.search(r'<span class="name" title="pet">pet</span>', page)
     levels = re.search(r'aria-label="Mean prediction at every level of pet">(.*?)</ol>', page)
     assert re.findall(r'title="(\w+)"', levels[1])[0] == "emu"
-    importance = subject_of(estimator).by_origin(np.array([3.0, 4.0, 0.0, 1.0]))
-    assert importance == [("pet", 5.0), ("age", 1.0)]
+    subject = replace(subject_of(estimator), origin=("pet", "pet", "pet", "age"))
+    assert subject.by_origin(np.array([3.0, 4.0, 0.0, 1.0])) == [("pet", 5.0), ("age", 1.0)]
 
 
 # What is odd about the data

@@ -349,14 +349,15 @@ def test_many_levels_are_exported_to_onnx():
     np.testing.assert_allclose(session.run(None, given)[0].ravel(), model.predict(rows), rtol=1e-5, atol=1e-5)
 
 
-def test_levels_can_be_handed_out_as_numbers():
+def test_a_category_is_one_column_of_the_model():
     X, y, _ = many_levels(1500)
-    encoding = RFLAFRegressor(4, **QUICK).fit(X, y).table_encoding_
-    rows = encoding.transform_levels(X)
+    model = RFLAFRegressor(4, **QUICK).fit(X, y)
+    encoding = model.table_encoding_
     assert encoding.level_counts == (52, 0, 0)
-    one_hot = encoding.transform(X)
-    np.testing.assert_array_equal(rows[:, 1:], one_hot[:, -2:])
-    np.testing.assert_array_equal(rows[:, 0], np.argmax(one_hot[:, :51], axis=1))
+    assert model.model_.n_features == 3
+    names = (*encoding.level_names[0][:-2], *["(others)"] * 2)
+    codes = encoding.transform(X)[:, 0].astype(int)
+    assert [names[code] for code in codes] == [who if who in names else "(others)" for who in X["who"]]
 
 
 # CSV as it comes

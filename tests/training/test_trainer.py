@@ -39,7 +39,9 @@ BY_BASIS = BASIS.pieces().coefficients.transpose(1, 0, 2).reshape(10, -1)
 each_sharing = pytest.mark.parametrize("shared", [False, True], ids=["per_component", "shared"])
 each_output_count = pytest.mark.parametrize("n_outputs", [1, 3])
 columns_of_each_kind = pytest.mark.parametrize(
-    ("n_linear", "n_curves"), [(3, 0), (0, 1), (0, 2), (2, 3)], ids=["straight", "a curve", "curves", "both"]
+    ("n_linear", "n_curves", "n_categories"),
+    [(3, 0, 0), (0, 1, 0), (0, 2, 0), (2, 3, 0), (0, 0, 1), (2, 0, 2), (1, 2, 3)],
+    ids=["straight", "a curve", "curves", "both", "a category", "without curves", "all"],
 )
 seeds = st.integers(0, 2**32 - 1)
 
@@ -52,21 +54,27 @@ def node_starts(n_curves: int) -> np.ndarray:
     return np.cumsum([0, *range(3, 3 + n_curves)])
 
 
-def encoded_rows(n_rows: int, n_linear: int, n_curves: int, n_outputs: int, rng) -> kernels.Rows:
-    start = node_starts(n_curves)
+def level_starts(n_curves: int, n_categories: int) -> np.ndarray:
+    """Categories of 2, 3, 4, ... levels, behind the nodes."""
+    return node_starts(n_curves)[-1] + np.cumsum([0, *range(2, 2 + n_categories)])
+
+
+def encoded_rows(n_rows: int, n_linear: int, n_curves: int, n_outputs: int, rng, n_categories: int = 0) -> kernels.Rows:
+    start, level_start = node_starts(n_curves), level_starts(n_curves, n_categories)
+    levels = rng.integers(level_start[:-1], level_start[1:], (n_rows, n_categories)).astype(np.int32)
     cells = rng.integers(start[:-1], start[1:] - 1, (n_rows, n_curves)).astype(np.int32)
     fractions = rng.random((n_rows, n_curves)).astype(np.float32)
     fractions[rng.random(fractions.shape) < 0.2] = 0
     fractions[rng.random(fractions.shape) < 0.2] = 1
     x, y = (rng.standard_normal((n_rows, k)).astype(np.float32) for k in (n_linear, n_outputs))
-    return kernels.Rows(x, cells, fractions, y, rng.exponential(size=n_rows).astype(np.float32))
+    return kernels.Rows(x, cells, fractions, levels, y, rng.exponential(size=n_rows).astype(np.float32))
 
 
-def some_network(n_linear: int, n_curves: int, width: int, shared: bool, n_outputs: int, rng) -> kernels.Network:
+def some_network(n_linear, n_curves, width, shared, n_outputs, rng, n_categories=0) -> kernels.Network:
     """Inputs cover the cells of smooth tables and go beyond them on either side."""
     parts = (
         0.5 * rng.standard_normal((n_linear, width)),
-        rng.standard_normal((node_starts(n_curves)[-1], width)),
+        rng.standard_normal((level_starts(n_curves, n_categories)[-1], width)),
         rng.uniform(0, N_CELLS - 1, width),
         rng.standard_normal((1 if shared else width, 10)) @ BY_BASIS,
         rng.standard_normal((n_outputs, width)),
@@ -93,12 +101,12 @@ def as_double(named: tuple) -> tuple:
 
 
 def inputs_reference(rows, network) -> np.ndarray:
-    """u = bias + x W + sum_c ((1 - f_c) H[k_c] + f_c H[k_c + 1])."""
+    """u = bias + x W + sum_c ((1 - f_c) H[k_c] + f_c H[k_c + 1]) + sum_c H[l_c]."""
     u = rows.x @ network.W + network.bias
     for c in range(rows.cells.shape[1]):
         k, f = rows.cells[:, c].astype(int), rows.fractions[:, c, None]
         u = u + (1 - f) * network.H[k] + f * network.H[k + 1]
-    return u
+    return u + sum(network.H[level.astype(int)] for level in rows.levels.T)
 
 
 def outputs_reference(rows, network) -> np.ndarray:
@@ -155,11 +163,11 @@ def lane_sum(gradient: kernels.Gradient, shared: bool) -> np.ndarray:
 @each_output_count
 @each_sharing
 @columns_of_each_kind
-def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, shared, n_outputs, delta):
+def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, n_categories, shared, n_outputs, delta):
     objective = huber_objective(delta, *[0.4, -1.5, 0.0][:n_outputs])
     rng = np.random.default_rng(n_curves)
-    rows = encoded_rows(60, n_linear, n_curves, n_outputs, rng)
-    network = some_network(n_linear, n_curves, 16, shared, n_outputs, rng)
+    rows = encoded_rows(60, n_linear, n_curves, n_outputs, rng, n_categories)
+    network = some_network(n_linear, n_curves, 16, shared, n_outputs, rng, n_categories)
     index = rng.choice(60, 37, replace=False)
     gradient, work = some_buffers(network, 40, kernels.LANE if shared else 16)
     loss = kernels.batch_gradient(rows, index, network, gradient, work, objective)
@@ -177,14 +185,12 @@ def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, s
 
 @settings(max_examples=25)
 @given(
-    st.integers(1, 40), st.integers(0, 4), st.integers(0, 4), st.integers(1, 6), st.booleans(), st.integers(1, 4), seeds
+    st.integers(1, 40), st.tuples(*[st.integers(0, 4)] * 3), st.integers(1, 6), st.booleans(), st.integers(1, 4), seeds
 )
-def test_along_any_direction_the_loss_rises_as_its_gradient_says(
-    n_rows, n_linear, n_curves, n_vectors, shared, n_outputs, seed
-):
-    rng = np.random.default_rng(seed)
-    rows = encoded_rows(n_rows, n_linear, n_curves, n_outputs, rng)
-    network = some_network(n_linear, n_curves, 8 * n_vectors, shared, n_outputs, rng)
+def test_along_any_direction_the_loss_rises_as_its_gradient_says(n_rows, kinds, n_vectors, shared, n_outputs, seed):
+    rng, (n_linear, n_curves, n_categories) = np.random.default_rng(seed), kinds
+    rows = encoded_rows(n_rows, n_linear, n_curves, n_outputs, rng, n_categories)
+    network = some_network(n_linear, n_curves, 8 * n_vectors, shared, n_outputs, rng, n_categories)
     gradient, work = some_buffers(network, n_rows, kernels.LANE if shared else 8 * n_vectors)
     objective = huber_objective(np.inf, *rng.standard_normal(n_outputs))
     kernels.batch_gradient(rows, np.arange(n_rows), network, gradient, work, objective)
@@ -261,10 +267,10 @@ def test_beyond_delta_the_pull_of_a_residual_no_longer_grows():
 @pytest.mark.parametrize("n_rows", [0, 1, 31, 32, 33, 100])
 @each_sharing
 @columns_of_each_kind
-def test_outputs_equal_their_reference_for_any_number_of_rows(n_linear, n_curves, shared, n_rows):
+def test_outputs_equal_their_reference_for_any_number_of_rows(n_linear, n_curves, n_categories, shared, n_rows):
     rng = np.random.default_rng(n_rows)
-    rows = encoded_rows(120, n_linear, n_curves, 2, rng)
-    network = some_network(n_linear, n_curves, 40, shared, 2, rng)
+    rows = encoded_rows(120, n_linear, n_curves, 2, rng, n_categories)
+    network = some_network(n_linear, n_curves, 40, shared, 2, rng, n_categories)
     _, work = some_buffers(network, 32, 8)
     index = rng.permutation(120)[:n_rows]
     out = np.full((n_rows, 2), np.nan, np.float32)
@@ -292,25 +298,29 @@ def test_the_threads_of_blas_do_not_matter():
 # From parameters to the network, and Adam on them
 
 
-def some_parameters(n_linear, n_curves, width, shared, n_outputs, rng) -> kernels.Parameters:
-    start = node_starts(n_curves)
+def some_parameters(n_linear, n_curves, width, shared, n_outputs, rng, n_categories=0) -> kernels.Parameters:
+    start, n_rows = node_starts(n_curves), level_starts(n_curves, n_categories)[-1]
     parts = (
-        rng.standard_normal((n_linear + n_curves, width)), rng.standard_normal((start[-1], width)),
+        rng.standard_normal((n_linear + n_curves, width)), rng.standard_normal((n_rows, width)),
         rng.uniform(0, N_CELLS - 1, width), rng.standard_normal((1 if shared else width, 10)),
         rng.standard_normal((n_outputs, width)), rng.uniform(0.5, 2, n_linear + n_curves),
-        rng.uniform(0.5, 2, n_curves),
+        rng.uniform(0.5, 2, n_curves + n_rows - start[-1]),
     )  # fmt: skip
     parameters = kernels.Parameters(*(part.astype(np.float32) for part in parts))
     parameters.ramps[start[:-1]] = 0  # no ramp leads into the first node
     return parameters
 
 
-def some_nodes(n_curves: int, rng) -> kernels.Nodes:
-    start = node_starts(n_curves)
+def some_nodes(n_curves: int, rng, n_categories: int = 0) -> kernels.Nodes:
+    start, levels = node_starts(n_curves), level_starts(n_curves, n_categories)
     position = np.concatenate([np.zeros(0), *(np.sort(rng.uniform(-2, 2, k)) for k in np.diff(start))])
-    size, centre = rng.uniform(0.3, 1, start[-1]), rng.uniform(0, 0.5, start[-1])
+    size, centre = rng.uniform(0.3, 1, levels[-1]), rng.uniform(0, 0.5, levels[-1])
     centre[start[:-1]] = 0
     return kernels.Nodes(start.astype(np.int64), *(part.astype(np.float32) for part in (position, size, centre)))
+
+
+def nodes_in_double(nodes: kernels.Nodes) -> kernels.Nodes:
+    return as_double(nodes)._replace(start=nodes.start)
 
 
 RATES = kernels.Rates(*map(np.float32, (0.05, 0.02, 0.01, 0.03, 0.02, 0.05)))
@@ -319,9 +329,14 @@ ROUGHNESS = (2 * 0.01 * BASIS.penalty()).astype(np.float32)
 
 def assemble_reference(p, nodes) -> kernels.Network:
     """Scales times weights; node values as line plus sum of ramps, each less its mean; tables as sums of the basis."""
-    n_linear = len(p.W) - len(p.ramp_scale)
+    n_curves = len(nodes.start) - 1
+    n_linear = len(p.W) - n_curves
     H, bias = np.zeros(p.ramps.shape), p.bias.copy()
-    for c in range(len(p.ramp_scale)):
+    own = slice(nodes.start[-1], None)  # levels
+    values = p.ramp_scale[n_curves:, None] * p.ramps[own]
+    H[own] = nodes.size[own, None] * values
+    bias = bias - nodes.centre[own] @ values
+    for c in range(n_curves):
         own = slice(nodes.start[c], nodes.start[c + 1])
         line = nodes.position[own, None] * p.scale[n_linear + c] * p.W[n_linear + c]
         ramps = p.ramp_scale[c] * p.ramps[own]
@@ -339,12 +354,17 @@ def penalty_reference(p, rates, roughness) -> float:
 
 def slopes_reference(p, nodes, gradient, rates, roughness) -> kernels.Parameters:
     """The chain rule from the derivatives in the network to those in the parameters, penalties included."""
-    n_linear = len(p.W) - len(p.ramp_scale)
+    n_curves = len(nodes.start) - 1
+    n_linear = len(p.W) - n_curves
     line = np.zeros_like(p.W)  # derivatives in scale times weight
     line[:n_linear] = gradient.W
     ramp = np.zeros_like(p.ramps)  # derivatives in scale times ramp
     ramp_scale = np.zeros_like(p.ramp_scale)
-    for c in range(len(p.ramp_scale)):
+    own = slice(nodes.start[-1], None)  # levels
+    ramp[own] = nodes.size[own, None] * gradient.H[own] - nodes.centre[own, None] * gradient.bias
+    ramp_scale[n_curves:] = np.sum(ramp[own] * p.ramps[own], axis=1)
+    ramp[own] *= p.ramp_scale[n_curves:, None]
+    for c in range(n_curves):
         own = slice(nodes.start[c], nodes.start[c + 1])
         line[n_linear + c] = nodes.position[own] @ gradient.H[own]
         above = np.cumsum(gradient.H[own][::-1], axis=0)[::-1]
@@ -378,22 +398,24 @@ def adam_reference(p, moments, squares, slopes, rates, step: int, schedule: floa
 
 @columns_of_each_kind
 @each_sharing
-def test_a_network_is_assembled_from_its_parameters(n_linear, n_curves, shared):
+def test_a_network_is_assembled_from_its_parameters(n_linear, n_curves, n_categories, shared):
     rng = np.random.default_rng(0)
-    parameters, nodes = some_parameters(n_linear, n_curves, 16, shared, 2, rng), some_nodes(n_curves, rng)
+    parameters = some_parameters(n_linear, n_curves, 16, shared, 2, rng, n_categories)
+    nodes = some_nodes(n_curves, rng, n_categories)
     network = kernels.Network(
-        *(np.full_like(part, 9) for part in some_network(n_linear, n_curves, 16, shared, 2, rng)),
+        *(np.full_like(part, 9) for part in some_network(n_linear, n_curves, 16, shared, 2, rng, n_categories)),
     )
     kernels.assemble(parameters, nodes, BY_BASIS.astype(np.float32), network)
-    expected = assemble_reference(as_double(parameters), as_double(nodes)._replace(start=nodes.start))
+    expected = assemble_reference(as_double(parameters), nodes_in_double(nodes))
     for name, found, part in zip(network._fields, network, expected, strict=True):
         np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @columns_of_each_kind
-def test_the_chain_rule_of_the_reference_equals_finite_differences(n_linear, n_curves):
+def test_the_chain_rule_of_the_reference_equals_finite_differences(n_linear, n_curves, n_categories):
     rng = np.random.default_rng(0)
-    p, nodes = as_double(some_parameters(n_linear, n_curves, 8, False, 2, rng)), some_nodes(n_curves, rng)
+    p = as_double(some_parameters(n_linear, n_curves, 8, False, 2, rng, n_categories))
+    nodes = some_nodes(n_curves, rng, n_categories)
     g = [rng.standard_normal(part.shape) for part in assemble_reference(p, nodes)]
 
     def objective() -> float:
@@ -411,14 +433,15 @@ def test_the_chain_rule_of_the_reference_equals_finite_differences(n_linear, n_c
 @each_output_count
 @each_sharing
 @columns_of_each_kind
-def test_steps_of_adam_equal_plain_adam_on_the_parameters(n_linear, n_curves, shared, n_outputs):
+def test_steps_of_adam_equal_plain_adam_on_the_parameters(n_linear, n_curves, n_categories, shared, n_outputs):
     rng = np.random.default_rng(n_curves)
     width, n_tables = 16, 1 if shared else 16
-    parameters, nodes = some_parameters(n_linear, n_curves, width, shared, n_outputs, rng), some_nodes(n_curves, rng)
-    network = some_network(n_linear, n_curves, width, shared, n_outputs, rng)
+    parameters = some_parameters(n_linear, n_curves, width, shared, n_outputs, rng, n_categories)
+    nodes = some_nodes(n_curves, rng, n_categories)
+    network = some_network(n_linear, n_curves, width, shared, n_outputs, rng, n_categories)
     moments, squares, slopes = (kernels.Parameters(*map(np.zeros_like, parameters)) for _ in range(3))
     _, work = some_buffers(network, 4, n_tables)
-    plain, plain_nodes = as_double(parameters), as_double(nodes)._replace(start=nodes.start)
+    plain, plain_nodes = as_double(parameters), nodes_in_double(nodes)
     m, s = (kernels.Parameters(*map(np.zeros_like, plain)) for _ in range(2))
     gradient, _ = some_buffers(network, 4, kernels.LANE if shared else width)
     for step in range(1, 6):

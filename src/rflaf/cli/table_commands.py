@@ -26,6 +26,7 @@ from rflaf.rows.files.chunks import column_names, read_rows
 from rflaf.rows.files.csv_layout import find_layout
 from rflaf.rows.files.outputs import check_output
 from rflaf.rows.files.table import KINDS, kind_of
+from rflaf.rows.indicators import indicators
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
 from .console import Data, Header, Json, Target, decisions_table, grid, out_option, read_from, show, working
@@ -105,12 +106,13 @@ class Benched:
 
 
 def _encoded(data: Path, target: str, header: bool | None) -> tuple[Array, Array, str]:
-    """The columns as numbers, the target, and the task."""
+    """The columns as numbers, with an indicator for every level that occurs, the target, and the task."""
     table = require_arrow().concat_tables(chunk for _, chunk in read_rows(read_from(data, header)))
     summary = summarise(table)
     aim = make_target(summary, find_column(target, table.column_names))
     encoding = make_encoding(summary, {aim.name})
-    return encoding.transform(table), aim.read(table), aim.task
+    rows = indicators(encoding.transform(table), encoding.level_counts)
+    return rows[:, rows.any(axis=0)], aim.read(table), aim.task
 
 
 def is_model(path: Path) -> bool:

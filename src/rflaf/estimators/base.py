@@ -258,7 +258,9 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
             resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
         ):
-            return train_model(source, spec, rng, executor)
+            encoding = self.table_encoding_
+            levels = () if encoding is None else encoding.level_counts
+            return train_model(source, replace(spec, levels=levels), rng, executor)
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""

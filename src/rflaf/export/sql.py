@@ -6,9 +6,11 @@ outputs and the link. Every choice is a CASE, so of functions only EXP is used, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rflaf.errors import InvalidParameterError
+import numpy as np
+
+from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 
@@ -32,9 +34,10 @@ def write_select(formula: Formula, table: str, columns: Sequence[str], form: Tab
         encoded = ",\n".join(f"{text} AS rflaf_x{at}" for at, text in enumerate(encoded_columns(form)))
         quoted = [f"rflaf_x{at}" for at in range(form.n_encoded)]
         source = f"(SELECT {kept},\n{encoded}\nFROM {source}) AS rflaf_table"
-    places = ",\n".join(_places(formula, quoted))
+    codes = {} if form is None else form.codes
+    places = ",\n".join(_places(formula, quoted, codes))
     inner = f"SELECT *{',' if places else ''}\n{places}\nFROM {source}"
-    inputs = ",\n".join(f"{_input(formula, m, quoted)} AS rflaf_u{m}" for m in range(formula.n_components))
+    inputs = ",\n".join(f"{_input(formula, m, quoted, codes)} AS rflaf_u{m}" for m in range(formula.n_components))
     outputs = ",\n".join(f"{_output(formula, o)} AS rflaf_f{o}" for o in range(formula.head.intercept.size))
     answers = ",\n".join(f"{text} AS {quoted_name(name)}" for name, text in _answers(formula.head))
     return (
@@ -43,9 +46,11 @@ def write_select(formula: Formula, table: str, columns: Sequence[str], form: Tab
     )
 
 
-def _places(formula: Formula, columns: Sequence[str]) -> Iterator[str]:
-    """Yield the cell of every curved column, and how far along it a row is."""
+def _places(formula: Formula, columns: Sequence[str], codes: Collection[int]) -> Iterator[str]:
+    """Yield the cell of every curved column but those of codes, and how far along it a row is."""
     for c, column in enumerate(formula.columns):
+        if column in codes:
+            continue
         x = columns[column]
         first, last = int(formula.start[c]), int(formula.start[c + 1]) - 2
         cells = [f"WHEN {x} >= {number(formula.nodes[k] + formula.rest[k])} THEN {k}" for k in range(last, first, -1)]
@@ -67,12 +72,19 @@ def _places(formula: Formula, columns: Sequence[str]) -> Iterator[str]:
         )
 
 
-def _input(formula: Formula, m: int, columns: Sequence[str]) -> str:
+def _input(formula: Formula, m: int, columns: Sequence[str], codes: Mapping[int, Array]) -> str:
     terms = [number(formula.bias[m])]
     for c, column in enumerate(formula.linear):
         terms.append(f"{number(formula.W[c, m])} * ({columns[column]} - {number(formula.centre[column])})")
-    for c in range(formula.columns.size):
+    for c, column in enumerate(formula.columns):
         first, last = int(formula.start[c]), int(formula.start[c + 1]) - 2
+        if column in codes:  # one comparison each: a database may write the column out wherever it is read
+            own = slice(first, last + 2)
+            values = np.interp(codes[column], formula.nodes[own] + formula.rest[own], formula.H[own, m])
+            pairs = zip(codes[column], values, strict=True)
+            cases = " ".join(f"WHEN {number(code)} THEN {number(value)}" for code, value in pairs)
+            terms.append(f"CASE {columns[column]} {cases} END")
+            continue
         cases = " ".join(
             f"WHEN {k} THEN {number(formula.H[k, m])} + rflaf_t{c} * {number(formula.H[k + 1, m] - formula.H[k, m])}"
             for k in range(first, last + 1)

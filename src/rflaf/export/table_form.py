@@ -107,6 +107,14 @@ class TableForm:
         """The fields of levels."""
         return [field for field in self.fields if isinstance(field, TextField)]
 
+    @property
+    def codes(self) -> dict[int, Array]:
+        """The encoded columns of levels that hold whole numbers, with all of these."""
+        found = {
+            field.first + at: np.unique(values) for field in self.texts for at, values in enumerate(field.encoded.T)
+        }
+        return {column: values for column, values in found.items() if np.all(values == np.floor(values))}
+
 
 def form_of(encoding: TableEncoding) -> TableForm:
     """Return what an encoding does to a row."""

@@ -53,8 +53,11 @@ def encoded_columns(encoding: TableEncoding) -> list[str]:
             ]
         if isinstance(column, NumberColumn | DateColumn):
             first = f"{first}, {column.fill:.9g} where missing"
+        elif isinstance(column, CategoryColumn) and column.n_levels:
+            numbered = [f"{number} {level}" for number, level in enumerate((*column.levels, "(others)", "(missing)"))]
+            first = f"{first}, the number of the level: {', '.join(numbered)}"
         else:
-            first = f"{first}, 0 or 1" + (", 0.5 where unknown" if not others else "")
+            first = f"{first}, 0 or 1, 0.5 where unknown"
         names += [first, *others]
     return names
 
@@ -98,18 +101,11 @@ def _number(graph: Graph, x: str, column: NumberColumn, dtype: np.dtype[Any]) ->
 
 
 def _category(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> str:
-    """Return one column for two levels, else one per level, 1 where the level of a text is the column's."""
-    n_levels, nowhere = len(column.levels), -1
-    n_columns = len(column.feature_names) - (0 if column.statistic is None else len(column.statistic.parts))
-    if n_columns == 1:
-        value = _look_up(graph, text, dict(zip(column.levels, (0.0, 1.0), strict=True)), 0.5)
-        return graph.cast(value, encoder.dtype)
-    absent = n_levels + column.others if column.missing else nowhere
-    codes = {word: float(absent) for word in encoder.encoding.missing}
+    """Return the number of the level; of two levels 0, 1, or .5 for any other text."""
+    other, absent = (float(len(column.levels) + k) if column.n_levels else 0.5 for k in (0, 1))
+    codes = dict.fromkeys(encoder.encoding.missing, absent)
     codes |= {level: float(number) for number, level in enumerate(column.levels)}
-    code = _look_up(graph, text, codes, float(n_levels if column.others else nowhere))
-    own = graph.constant("own_code", np.arange(n_columns, dtype=np.float32))
-    return graph.cast(graph.node("Equal", code, own), encoder.dtype)
+    return graph.cast(_look_up(graph, text, codes, other), encoder.dtype)
 
 
 def _statistic(graph: Graph, text: str, column: CategoryColumn, encoder: _Encoder) -> list[str]:

@@ -4,12 +4,13 @@
 
 kappa_cm is piecewise linear on the nodes of column c, which are the same for every component, and constant beyond the
 outer nodes. Nodes follow the data: every distinct value of a column with few of them, otherwise quantiles, so that a
-curve can have steps where the data have them. A column of two values stays linear.
+curve can have steps where the data have them. A column of two values stays linear. The nodes of a category are the
+numbers of its levels, 0, 1, 2, ...: only its values there count, and w_cm is zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +80,21 @@ class ColumnCurves:
     def take(self, components: Array) -> ColumnCurves:
         """Return the curves of some components."""
         return ColumnCurves(self.knots, self.values[:, components])
+
+
+def curves_of(tables: Iterable[tuple[int, Array, Array]]) -> ColumnCurves | None:
+    """Return curves from columns with their nodes (k,) and values (k, n_components), in any order; None of none.
+
+    >>> curves_of([(3, np.arange(2), np.ones((2, 1))), (0, np.arange(3), np.zeros((3, 1)))]).knots.columns
+    array([0, 3])
+    """
+    ordered = sorted(tables, key=lambda table: table[0])
+    if not ordered:
+        return None
+    columns, nodes, values = zip(*ordered, strict=True)
+    start = np.cumsum([0, *(part.size for part in nodes)])
+    knots = Knots(np.array(columns, np.intp), start, np.concatenate(nodes).astype(np.float64))
+    return ColumnCurves(knots, np.concatenate(values))
 
 
 def side_by_side(parts: Sequence[tuple[ColumnCurves | None, int]]) -> ColumnCurves | None:

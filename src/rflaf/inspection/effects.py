@@ -6,7 +6,7 @@ Everything is computed from a model, or any function of rows, and a sample of ro
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -157,14 +157,13 @@ def partial_effect(f: Response, X: Array, column: int, n_points: int = 40) -> Ef
     return Effect(grid, mean, low, high)
 
 
-def level_effects(f: Response, X: Array, columns: ArrayLike) -> Array:
-    """Average ``f`` over rows ``X`` with one of the indicators ``columns`` set and the others not, (n_columns,).
+def level_effects(f: Response, X: Array, column: int, codes: ArrayLike) -> Array:
+    """Average ``f`` over rows ``X`` with a category set to each of some levels, (n_codes,).
 
-    >>> level_effects(lambda X: X @ [1.0, 2.0, 4.0], np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]), [1, 2])
-    array([2.5, 4.5])
+    >>> level_effects(lambda X: X[:, 0] + X[:, 1] ** 2, np.array([[1.0, 0.0], [0.0, 2.0]]), 1, [0, 3])
+    array([0.5, 9.5])
     """
-    chosen = np.asarray(columns, np.intp)
-    return np.array([float(np.mean(f(_with(X, {c: float(c == level) for c in chosen})))) for level in chosen])
+    return np.array([float(np.mean(f(_with(X, {column: code})))) for code in np.asarray(codes, np.float64)])
 
 
 def pair_effect(f: Response, X: Array, first: int, second: int, n_points: int = 20) -> PairEffect:
@@ -174,13 +173,16 @@ def pair_effect(f: Response, X: Array, first: int, second: int, n_points: int = 
     return PairEffect(*grids, np.array(mean))
 
 
-def gradient_outer_product(model: RandomFeatureModel, X: Array, step: float = 0.5) -> Array:
+def gradient_outer_product(
+    model: RandomFeatureModel, X: Array, step: float = 0.5, categories: Collection[int] = ()
+) -> Array:
     """Return M = mean over rows of sum_o (D g_o)(D g_o)', with gradients g_o of the outputs and column spreads D.
 
     (n_features, n_features). The root of M_cc is the change of f when column c changes by its spread; the leading
     eigenvectors are the directions in which f varies. The gradient is a difference quotient over ``step`` spreads to
     either side, within the range of the column: a column curve is steep between close nodes, where the slope at a point
-    is not representative.
+    is not representative. The gradient in one of the ``categories`` is the change of f when the level of another row
+    takes the place of a row's own, over the root of two.
 
     >>> from rflaf import RFLAFRegressor
     >>> X = np.random.default_rng(0).standard_normal((300, 2))
@@ -191,6 +193,10 @@ def gradient_outer_product(model: RandomFeatureModel, X: Array, step: float = 0.
     gradient = np.zeros((X.shape[0], model.n_outputs, X.shape[1]))
     for column, spread in enumerate(np.std(X, axis=0)):
         x = X[:, column]
+        if column in categories:
+            other = np.roll(x, X.shape[0] // 2)
+            gradient[:, :, column] = (model.decision(_with(X, {column: other})) - model.decision(X)) / np.sqrt(2)
+            continue
         ahead, behind = np.minimum(x + step * spread, x.max()), np.maximum(x - step * spread, x.min())
         moved = ahead - behind
         if moved.any():
@@ -264,7 +270,9 @@ def _grid(X: Array, column: int, n_points: int) -> Array:
     if values.size <= n_points:
         return values
     low, high = np.quantile(X[:, column], _OUTER)
-    return np.linspace(low, high, n_points) if low < high else np.linspace(values[0], values[-1], n_points)
+    grid = np.linspace(low, high, n_points) if low < high else np.linspace(values[0], values[-1], n_points)
+    whole = bool(np.all(values == np.floor(values)))  # as are codes, between which there is nothing
+    return np.unique(np.round(grid)) if whole else grid
 
 
 def _with(X: Array, values: dict[Any, Any]) -> Array:

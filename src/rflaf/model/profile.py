@@ -86,5 +86,7 @@ class Profile:
                 share = (self.mean[column] - known[0]) / (known[-1] - known[0])
                 moved[:, column] = np.where(ranks > 1 - share, known[-1], known[0])
             else:
-                moved[:, column] = np.interp(ranks, LEVELS, known)
+                values = np.interp(ranks, LEVELS, known)
+                whole = bool(np.all(known == np.floor(known)))  # as are codes of levels
+                moved[:, column] = np.round(values) if whole else values
         return moved

@@ -302,8 +302,8 @@ class RandomFeatureModel:
         used = (self.v != 0).any(axis=1) & moves.any(axis=0)
         if not used.any():
             return "constant"
-        if getattr(basis, "function", None) == "identity" and self.curves is None:
-            return "linear"
+        if getattr(basis, "function", None) == "identity":
+            return "linear" if self.curves is None else "additive"
         return "additive" if moves[:, used].sum(axis=0).max() == 1 else "interacting"
 
     def _slopes(self, u: Array) -> Array:

@@ -21,6 +21,7 @@ from rflaf.training.solvers.shared_activation import LearnedActivation
 
 from .final_fit import FitResult, Fitted, conclude, fit_per_component, fit_shared
 from .first_fit import fit_pool, report_pool
+from .levels import on_indicators
 from .pools import draw_activations, draw_pool, enough_components, learn_activation, select_pool
 from .problem import Fit
 
@@ -31,8 +32,13 @@ def run_algorithm1(fit: Fit) -> FitResult:
     """Run lines 1 to 6; plain sampling is lines 1 and 6.
 
     Greedy selection replaces lines 3 to 5, and one activation per component replaces the shared one in line 6. Under
-    another loss than the squared one, lines 2 and 6 minimise that loss.
+    another loss than the squared one, lines 2 and 6 minimise that loss. Directions are drawn for indicators of levels.
     """
+    return on_indicators(fit, _run)
+
+
+def _run(fit: Fit) -> FitResult:
+    """Run all lines on columns of numbers."""
     n_columns, n_rows = fit.source.n_features, fit.source.n_samples
     # Line 1: draw a pool of directions w ~ p(w), for standardised inputs at a length scale of the data.
     bandwidth, pool = draw_pool(fit)

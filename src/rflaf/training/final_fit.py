@@ -20,6 +20,7 @@ from rflaf.functions.losses import Loss, Units
 from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
 from rflaf.model.greedy import Selection
+from rflaf.model.indicators import typical_row
 from rflaf.model.last_layer import LastLayer, noise_variance, unscale_layer
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.profile import Profile
@@ -129,7 +130,7 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
     elif fitted.judged is not None:
         found["judged"] = fitted.judged
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
-    measured |= {"left_out": fitted.left_out, "centre": problem.moments.X.mean}
+    measured |= {"left_out": fitted.left_out, "centre": typical_row(problem.moments.X.mean, rows, fit.spec.levels)}
     measured["profile"] = Profile.of(rows, model.decision(np.ascontiguousarray(rows)))
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 

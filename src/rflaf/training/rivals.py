@@ -27,6 +27,7 @@ from rflaf.training.solvers.refined.search import Hunt
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
 from .held_out import folds_of_splits, judged, report_held_out, rows_in_use
+from .levels import hunt_on_indicators, on_codes, with_indicators
 from .loss_rivals import constant_outputs, fit_judged, judge_by_folds
 from .problem import Fit
 from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
@@ -88,9 +89,12 @@ def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
     """Return the simpler models with what they say of the rows held out; none where the search has no folds."""
     if fit.spec.alpha is not None or not fit.spec.per_component:
         return []
+    n_numbers = hunt.table.n_rows * fit.spec.n_drawn_for(fit.source.n_features)
+    if not hunt.is_folded and (fit.closed_form or n_numbers > _MOST_LINEAR_NUMBERS):
+        return []
+    fit, hunt = with_indicators(fit), hunt_on_indicators(hunt, fit.spec.levels)
     if not hunt.is_folded:
-        quick = not fit.closed_form and hunt.table.X.size <= _MOST_LINEAR_NUMBERS
-        return _by_fits(fit, hunt) if quick else []
+        return _by_fits(fit, hunt)
     folds = folds_of_splits(hunt.splits, hunt.table.n_rows)
     if fit.closed_form and folds is not None:
         return _in_closed_form(fit, hunt, folds)
@@ -108,11 +112,13 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     if chosen is None:
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
+    inside = with_indicators(fit)
     if chosen.result is not None:
-        return _answer(fit, chosen, chosen.result)
+        return on_codes(fit, inside, _answer(fit, chosen, chosen.result))
     hunt = found.hunt
     rows = hunt.held_out[: chosen.losses.size]
-    y, weight, result = hunt.table.y[rows], hunt.table.weight[rows], _answer(fit, chosen, chosen.finish())
+    y, weight = hunt.table.y[rows], hunt.table.weight[rows]
+    result = on_codes(fit, inside, _answer(fit, chosen, chosen.finish()))
     result = replace(result, judged=judged(fit, hunt.table.X, rows, y, chosen.outputs, weight))
     if fit.source.n_samples > SEARCH_ROWS and fit.spec.splits is None:  # the search saw a sample of the rows
         return result

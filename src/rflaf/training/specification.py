@@ -51,6 +51,7 @@ class FitSpec:
     leverage_rows : rows the scores are computed from; None for all
     balanced : the pool's activation minimises problem (8) of the paper, without a ridge, instead of problem (6)
     replace : a direction of the pool may be drawn several times
+    levels : how many levels the codes of each column stand for, zero for numbers; empty where all are numbers
     splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
     search : how far to search for the activation
     limits : columns that a refined model must rise or fall in, and those that may act together
@@ -81,10 +82,15 @@ class FitSpec:
     balanced: bool = False
     replace: bool = True
     intercept: bool = True
+    levels: tuple[int, ...] = ()
     splits: tuple[tuple[Array, Array], ...] | None = None
     search: Search = field(default_factory=Search)
     limits: Limits = field(default_factory=Limits)
     memory: int | None = None
+
+    def n_drawn_for(self, n_features: int) -> int:
+        """Return the number of columns that random directions are drawn for: one for each level of a category."""
+        return sum(n_levels or 1 for n_levels in self.levels) if self.levels else n_features
 
     def for_few_rows(self, n_features: int) -> list[FitSpec]:
         """Return models of target-independent directions, the simplest first.

@@ -17,6 +17,7 @@ from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
+from .levels import on_indicators
 from .memory import TableSize, plan_fit
 from .problem import Fit, in_units, measure_finite, state_problem
 from .refined import refine
@@ -64,13 +65,14 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
             rule = f"monotone and interactions need at least {LEAST_REFINED_ROWS} rows"
             raise InvalidParameterError(rule, fit.problem.moments.n_used, "Leave them out.")
         _log.info("too few rows to train on some of them: using the best of simpler models")
-        return best_of_simple(fit)
+        return on_indicators(fit, best_of_simple)
     return refine(fit)
 
 
 def _within_memory(source: BlockSource, spec: FitSpec, executor: Executor) -> tuple[BlockSource, FitSpec, Executor]:
     """Cut blocks and limit workers to fit the memory; ``memory`` of the returned specification is what is left."""
-    table = TableSize.of(source)
+    size = TableSize.of(source)
+    table = replace(size, n_features=spec.n_drawn_for(size.n_features))
     budget = plan_fit(spec, replace(table, itemsize=8) if spec.exact else table)
     if budget.n_workers is not None:
         executor = executor.limited(budget.n_workers)

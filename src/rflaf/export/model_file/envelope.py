@@ -19,7 +19,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
 
-FORMAT = 3
+FORMAT = 4
 _LARGEST_HEADER = 2**24  # bytes
 MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
@@ -41,8 +41,13 @@ def _named_columns(header: dict[str, Any]) -> dict[str, Any]:
     return {**header, "format": 3, "named": True, "target": read}
 
 
+def _with_codes(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 3 in format 4: its categories had a column for every level, of which it speaks."""
+    return {**header, "format": 4, "indicators": header.get("columns") is not None}
+
+
 # From a format to the next.
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding, 2: _named_columns}
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding, 2: _named_columns, 3: _with_codes}
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:

@@ -17,6 +17,7 @@ from rflaf.rows.tables import TableEncoding, TargetEncoding
 from rflaf.rows.tables.readings import READINGS
 
 from .envelope import Arrays, present
+from .indicators import encoding_for, of_codes, result_of_codes
 from .nodes import ESTIMATORS, LOSSES, PARTS, Node
 from .parts import (
     check_shapes,
@@ -65,6 +66,8 @@ def _read_predictor(header: Node) -> Predictor:
     model, classes = read_features(fitted["model"], n_features, last_layer=False), None
     loss = read_part(fitted["loss"], LOSSES)
     encoding = _read_columns(header, n_features)
+    if encoding is not None and header["indicators"].flag():
+        model = of_codes(model, encoding)
     if kind == "RFLAFClassifier":
         classes = _read_labels(header["classes"], model.n_outputs)
         _check_loss(fitted["loss"], loss, model.n_outputs)
@@ -125,9 +128,12 @@ def _read_estimator(header: Node) -> Any:
     result = _read_result(fitted, n_features)
     n_outputs, single_output = result.model.n_outputs, fitted["single_output"].flag()
     estimator.n_features_in_ = n_features
+    encoding = _read_columns(header, n_features)
+    if encoding is not None and header["indicators"].flag():
+        result = result_of_codes(result, encoding)
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    estimator.table_encoding_ = encoding = _read_columns(header, n_features)
+    estimator.table_encoding_ = encoding
     if encoding is not None:
         estimator._name_columns(header["named"].flag())
     estimator.target_encoding_ = _read_target(header, kind.__name__)
@@ -152,17 +158,15 @@ def _read_estimator(header: Node) -> Any:
         estimator._bands = fitted.get("bands").maybe(
             lambda node: read_bands(node, n_features, n_outputs, result.loss.n_levels)
         )
+    if header["indicators"].flag():  # these speak of the columns of old models
+        estimator._profile = estimator._bands = None
     return estimator
 
 
 def _read_columns(header: Node, n_features: int) -> TableEncoding | None:
     """Return the encoding of the columns of an estimator that was fitted to a table."""
-    if header["columns"].value is None:
-        return None
-    encoding = TableEncoding.from_dict(header["columns"].value)
-    if len(encoding.feature_names) != n_features:
-        raise ValueError(f"the encoding makes {len(encoding.feature_names)} columns for {n_features}")
-    return encoding
+    plain = header["columns"].value
+    return None if plain is None else encoding_for(plain, header["indicators"].flag(), n_features)
 
 
 def _read_argument(node: Node) -> Any:

@@ -45,6 +45,7 @@ def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dic
         "classes": None if classes is None else _labels(classes),
         "fitted": _plain(_fitted(estimator), "", arrays),
         "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
+        "indicators": False,
         "named": hasattr(estimator, "feature_names_in_"),
         "target": None if estimator.target_encoding_ is None else _plain(estimator.target_encoding_, "", arrays),
         "provenance": _json({**estimator.provenance_, **(provenance or {})}),

@@ -17,7 +17,7 @@ FREE = 2
 
 
 class Bounds(NamedTuple):
-    """``sign`` (n_linear + n_curves, S), int8: 1 and -1, or 0 for a column not read, or `FREE`; ``rises`` (S,), bool.
+    """``sign`` (n_linear + n_curves + n_levels, S), int8: 1, -1, 0 for a column not read, `FREE`; ``rises`` (S,), bool.
 
     Empty arrays bound nothing.
     """
@@ -70,7 +70,7 @@ def project(parameters: Any, start: Any, bounds: Any) -> None:
     """Move the parameters to the nearest that keep the bounds; ``start`` (n_curves + 1,) of the nodes of the curves."""
     if bounds.rises.size == 0:
         return
-    n_linear = parameters.scale.size - parameters.ramp_scale.size
+    n_linear = parameters.scale.size - (start.size - 1)
     zero = np.float32(0)
     for c in range(parameters.scale.size):
         signed = _bound_row(parameters.W, c, bounds.sign, c)
@@ -82,6 +82,8 @@ def project(parameters: Any, start: Any, bounds: Any) -> None:
                 parameters.ramp_scale[curve] = max(parameters.ramp_scale[curve], zero)
         if signed:
             parameters.scale[c] = max(parameters.scale[c], zero)
+    for k in range(start[-1], parameters.ramps.shape[0]):  # levels
+        _bound_row(parameters.ramps, k, bounds.sign, parameters.scale.size + k - start[-1])
     n_basis = parameters.C.shape[1]
     level, weight = np.empty(n_basis, np.float32), np.empty(n_basis, np.float32)
     for m in range(parameters.C.shape[0]):

@@ -168,24 +168,6 @@ def locate_within(X: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells
 
 
 @jit
-def add_curves(u: Any, i: Any, cells: Any, fractions: Any, row: Any, H: Any) -> None:
-    """``u[i] += sum_c (1 - f_c) H[k_c] + f_c H[k_c + 1]`` at one row, two columns at a time."""
-    n_curves, width = cells.shape[1], u.shape[1]
-    one = u.dtype.type(1)
-    for c in range(0, n_curves - 1, 2):
-        k, f = cells[row, c], fractions[row, c]
-        p, g = cells[row, c + 1], fractions[row, c + 1]
-        m, q = one - f, one - g
-        for j in range(width):
-            u[i, j] += (m * H[k, j] + f * H[k + 1, j]) + (q * H[p, j] + g * H[p + 1, j])
-    if n_curves % 2:
-        k, f = cells[row, n_curves - 1], fractions[row, n_curves - 1]
-        m = one - f
-        for j in range(width):
-            u[i, j] += m * H[k, j] + f * H[k + 1, j]
-
-
-@jit
 def _straight_inputs(X: Any, row: Any, n_rows: Any, linear: Any, W: Any, bias: Any, u: Any) -> None:
     """``u[i] = bias + sum_linear x_c W[c]`` for rows row to row + n_rows."""
     for i in range(n_rows):

@@ -3,7 +3,8 @@
 Vectors run over the components, as in ``curves.py``. Everything is float32; ``S`` is padded to whole vectors.
 
 The input of a component is u = bias + x W + sum_c ((1 - f_c) H[k_c] + f_c H[k_c + 1]), where k_c is the node to the
-left of the row in column c and f_c the fraction of the way to the next node; then z = table(u) and the outputs are V z.
+left of the row in column c and f_c the fraction of the way to the next node; a category adds H[l], the row of its
+level; then z = table(u) and the outputs are V z.
 
 The tests hold NumPy references.
 """
@@ -13,29 +14,37 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .curves import add_curves, lane_cubics, lane_offsets
+from .curves import lane_cubics, lane_offsets
 from .losses import to_slopes
-from .vectors import LANES, address, cell, clip, jit, load, multiply_add, splat, store, to_rows
+from .vectors import I64, LANES, address, cell, clip, jit, load, multiply_add, shifted, splat, store, to_rows
 
 LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
 
 
 class Rows(NamedTuple):
-    """Encoded rows: ``x`` (n, n_linear); ``cells`` and ``fractions`` (n, n_curves); ``y`` (n, O); ``weight`` (n,)."""
+    """Encoded rows: ``x`` (n, n_linear); ``cells`` and ``fractions`` (n, n_curves); ``y`` (n, O); ``weight`` (n,).
+
+    ``levels`` (n, n_categories) are the rows of H that belong to the levels of a row.
+    """
 
     x: Any
     cells: Any
     fractions: Any
+    levels: Any
     y: Any
     weight: Any
 
 
 class Network(NamedTuple):
-    """Weights: ``W`` (n_linear, S), ``H`` (n_nodes, S), ``bias`` (S,), ``table`` (1 or S, 4 K), ``V`` (O, S)."""
+    """Weights: ``W`` (n_linear, S), ``H`` (n_rows, S), ``bias`` (S,), ``table`` (1 or S, 4 K), ``V`` (O, S).
+
+    ``H`` holds the nodes of every curve, then the levels of every category.
+    """
 
     W: Any
     H: Any
@@ -122,16 +131,141 @@ def _back(
     return signature, generate
 
 
+def _over_columns(builder: Any, count: Any, values: list[Any], visit: Any) -> list[Any]:
+    """Loop over ``count`` columns, none or more; ``visit(c, values)`` returns the vectors to go on with."""
+    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+    before = builder.block
+    loop, after = builder.append_basic_block("column"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
+    builder.position_at_end(loop)
+    c = builder.phi(I64)
+    c.add_incoming(zero, before)
+    carried = [builder.phi(value.type) for value in values]
+    for phi, value in zip(carried, values, strict=True):
+        phi.add_incoming(value, before)
+    updated = visit(c, carried)
+    following = builder.add(c, one)
+    c.add_incoming(following, loop)
+    for phi, value in zip(carried, updated, strict=True):
+        phi.add_incoming(value, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+    builder.position_at_end(after)
+    ends = []
+    for value, last in zip(values, updated, strict=True):
+        end = builder.phi(value.type)
+        end.add_incoming(value, before)
+        end.add_incoming(last, loop)
+        ends.append(end)
+    return ends
+
+
+def _column_visits(vectors: int, back: bool) -> Any:
+    """Return the loop over the columns of one row for ``vectors`` vectors of components, forward or back."""
+
+    @intrinsic
+    def visit_columns(
+        typing: Any, u: Any, at: Any, H: Any, j: Any, width: Any, cells: Any, fractions: Any, first: Any, n_curves: Any,
+        levels: Any, first_level: Any, n_levels: Any,
+    ) -> Any:  # fmt: skip
+        kind = LANES[u.dtype]
+        i64 = types.int64
+        signature = types.void(u, i64, H, i64, i64, cells, fractions, i64, i64, levels, i64, i64)
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            target = address(context, builder, sig.args[0], args[0], args[1])
+            table = address(context, builder, sig.args[2], args[2], args[3])
+            cell_at = address(context, builder, sig.args[5], args[5], args[7])
+            fraction_at = address(context, builder, sig.args[6], args[6], args[7])
+            level_at = address(context, builder, sig.args[9], args[9], args[10])
+            places = [shifted(builder, target, v * kind.count) for v in range(vectors)]
+            start = [load(builder, place, kind.vector) for place in places]
+
+            def row_at(number_at: Any, c: Any) -> Any:
+                number = builder.sext(builder.load(builder.gep(number_at, [c])), I64)
+                return builder.gep(table, [builder.mul(number, args[4])])
+
+            def of(row: Any) -> list[Any]:
+                return [shifted(builder, row, v * kind.count) for v in range(vectors)]
+
+            def along_curves(c: Any, values: list[Any]) -> list[Any]:
+                low = row_at(cell_at, c)
+                high = builder.gep(low, [args[4]])
+                f = splat(builder, builder.load(builder.gep(fraction_at, [c])), kind.count)
+                rest = builder.fsub(kind.constant(1), f)
+                updated = []
+                for left, right, value in zip(of(low), of(high), values, strict=True):
+                    below, above = load(builder, left, kind.vector), load(builder, right, kind.vector)
+                    if back:
+                        store(builder, multiply_add(builder, rest, value, below, kind), left)
+                        store(builder, multiply_add(builder, f, value, above, kind), right)
+                        updated.append(value)
+                    else:
+                        part = multiply_add(builder, f, above, builder.fmul(rest, below), kind)
+                        updated.append(builder.fadd(value, part))
+                return updated
+
+            def along_levels(c: Any, values: list[Any]) -> list[Any]:
+                updated = []
+                for place, value in zip(of(row_at(level_at, c)), values, strict=True):
+                    total = builder.fadd(value, load(builder, place, kind.vector))
+                    if back:
+                        store(builder, total, place)
+                    updated.append(value if back else total)
+                return updated
+
+            values = _over_columns(builder, args[8], start, along_curves)
+            values = _over_columns(builder, args[11], values, along_levels)
+            if not back:
+                for value, place in zip(values, places, strict=True):
+                    store(builder, value, place)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return visit_columns
+
+
+_add_to_two, _add_to_one = _column_visits(2, back=False), _column_visits(1, back=False)
+_back_of_two, _back_of_one = _column_visits(2, back=True), _column_visits(1, back=True)
+
+
 @jit
-def _add_curve_gradient(du: Any, i: Any, rows: Any, row: Any, A: Any) -> None:
-    """Apply the transpose of `add_curves`."""
-    one = np.float32(1)
-    for c in range(rows.cells.shape[1]):
-        k, f = rows.cells[row, c], rows.fractions[row, c]
-        m = one - f
-        for j in range(du.shape[1]):
-            A[k, j] += m * du[i, j]
-            A[k + 1, j] += f * du[i, j]
+def _add_columns(u: Any, rows: Any, index: Any, H: Any) -> None:
+    """``u[i] += sum_c (1 - f_c) H[k_c] + f_c H[k_c + 1]`` over curves, ``+ sum_c H[l_c]`` over categories.
+
+    A few components visit all rows, so that their part of H stays in the first-level cache.
+    """
+    width, n_curves, n_levels = u.shape[1], rows.cells.shape[1], rows.levels.shape[1]
+    cells, fractions, levels = rows.cells, rows.fractions, rows.levels
+    for j in range(0, width, 2 * LANE):
+        for i in range(index.size):
+            row, at = index[i], i * width + j
+            if j + LANE < width:
+                _add_to_two(
+                    u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
+            else:
+                _add_to_one(
+                    u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
+
+
+@jit
+def _add_column_gradient(du: Any, rows: Any, index: Any, A: Any) -> None:
+    """Apply the transpose of `_add_columns`."""
+    width, n_curves, n_levels = du.shape[1], rows.cells.shape[1], rows.levels.shape[1]
+    cells, fractions, levels = rows.cells, rows.fractions, rows.levels
+    for j in range(0, width, 2 * LANE):
+        for i in range(index.size):
+            row, at = index[i], i * width + j
+            if j + LANE < width:
+                _back_of_two(
+                    du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
+            else:
+                _back_of_one(
+                    du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
 
 
 @jit
@@ -153,9 +287,8 @@ def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
         for i in range(n_rows):
             for j in range(u.shape[1]):
                 u[i, j] = network.bias[j]
-    if rows.cells.shape[1]:
-        for i in range(n_rows):
-            add_curves(work.u, i, rows.cells, rows.fractions, index[i], network.H)
+    if rows.cells.shape[1] + rows.levels.shape[1]:
+        _add_columns(work.u, rows, index, network.H)
 
 
 @jit
@@ -202,9 +335,8 @@ def backward(rows: Any, index: Any, network: Any, gradient: Any, work: Any) -> N
     n_rows = index.size
     _back_all(index, network, gradient, work)
     np.dot(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
-    if rows.cells.shape[1]:
-        for i in range(n_rows):
-            _add_curve_gradient(work.u, i, rows, index[i], gradient.H)
+    if rows.cells.shape[1] + rows.levels.shape[1]:
+        _add_column_gradient(work.u, rows, index, gradient.H)
     if network.W.shape[0]:
         np.dot(work.x[:n_rows].T, work.u[:n_rows], gradient.W)
 

@@ -2,6 +2,7 @@
 
 The gradient in the nodes H carries the gradient of all parts of a column curve: of its ramps by a reverse cumulative
 sum, and of its linear part as sum_k q_k A[k], since a straight line takes the values q_k, the positions of the nodes.
+The levels of a category are free values behind the nodes of all curves in H, with no line and no sums.
 
 The tests hold NumPy references.
 """
@@ -32,9 +33,9 @@ _DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.99, 1e-8
 class Parameters(NamedTuple):
     """Parameters that Adam updates.
 
-    ``W`` (n_linear + n_curves, S) linear weights, curved columns last; ``ramps`` (n_nodes, S), the rise to a node from
-    the one before; ``bias`` (S,); ``C`` (1 or S, N); ``V`` (O, S); ``scale`` (n_linear + n_curves,) of the
-    linear weights; ``ramp_scale`` (n_curves,).
+    ``W`` (n_linear + n_curves, S) linear weights, curved columns last; ``ramps`` (n_nodes + n_levels, S), the rise to a
+    node from the one before, or the value of a level; ``bias`` (S,); ``C`` (1 or S, N); ``V`` (O, S); ``scale``
+    (n_linear + n_curves,) of the linear weights; ``ramp_scale`` (n_curves + n_levels,).
     """
 
     W: Any
@@ -49,7 +50,8 @@ class Parameters(NamedTuple):
 class Nodes(NamedTuple):
     """Nodes of column curves: ``start`` (n_curves + 1,) into ``position``, ``size`` and ``centre`` (n_nodes,), float32.
 
-    A ramp into node k rises by ``size[k]`` from the node before, and has the mean ``centre[k]`` over the rows.
+    A ramp into node k rises by ``size[k]`` from the node before, and has the mean ``centre[k]`` over the rows. The
+    levels of categories follow the nodes in ``size`` and ``centre``; the centre of a level is its share of the rows.
     """
 
     start: Any
@@ -195,6 +197,53 @@ def _adam_columns(
         )
 
 
+@intrinsic
+def _level_slope(typing: Any, H: Any, k: Any, bias: Any, slope: Any, j: Any, size: Any, centre: Any) -> Any:
+    """Clear ``a = H[k:k+L]`` and write the derivative in the value of a level, ``slope = size a - centre bias``."""
+    kind = LANES[H.dtype]
+    signature = types.void(H, types.int64, bias, slope, types.int64, H.dtype, H.dtype)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        level = address(context, builder, sig.args[0], args[0], args[1])
+        bias_at, slope_at = (address(context, builder, sig.args[i], args[i], args[4]) for i in (2, 3))
+        size, centre = (splat(builder, scalar, kind.count) for scalar in args[5:7])
+        a = load(builder, level, kind.vector)
+        store(builder, kind.constant(0), level)
+        drift = builder.fmul(centre, load(builder, bias_at, kind.vector))
+        store(builder, builder.fsub(builder.fmul(size, a), drift), slope_at)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@jit
+def _adam_levels(
+    parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, decay: Any, work: Any,
+    rate: Any, sharpen: Any,
+) -> None:  # fmt: skip
+    """Apply Adam to the values of all levels; ``slopes`` receives the derivatives in the scales; clear gradient.H."""
+    H, bias, slope = gradient.H, gradient.bias, work.ramp
+    at = nodes.start.size - 1 - nodes.start[-1]  # from the row of a level to its scale
+    for k in range(nodes.start[-1], H.shape[0]):
+        for j in range(0, bias.size, LANE):
+            _level_slope(H, k * bias.size + j, bias, slope, j, nodes.size[k], nodes.centre[k])
+        slopes.ramp_scale[at + k] = descend_row(
+            parameters.ramps, moments.ramps, squares.ramps, k, slope, 0, parameters.ramp_scale[at + k], decay, rate,
+            sharpen,
+        )  # fmt: skip
+
+
+@fast_jit
+def _assemble_levels(parameters: Any, nodes: Any, network: Any) -> Any:
+    """Compute the rows of the levels from the parameters, and take their mean over the rows from the bias."""
+    at = nodes.start.size - 1 - nodes.start[-1]
+    for k in range(nodes.start[-1], network.H.shape[0]):
+        size, centre = nodes.size[k] * parameters.ramp_scale[at + k], nodes.centre[k] * parameters.ramp_scale[at + k]
+        for j in range(network.bias.size):
+            network.H[k, j] = size * parameters.ramps[k, j]
+            network.bias[j] -= centre * parameters.ramps[k, j]
+
+
 @fast_jit
 def assemble(parameters: Any, nodes: Any, by_basis: Any, network: Any) -> Any:
     """Compute the network from the parameters: multiply scales in, sum ramps to node values, expand tables."""
@@ -216,6 +265,7 @@ def assemble(parameters: Any, nodes: Any, by_basis: Any, network: Any) -> Any:
                 ramp = parameters.ramps[k, j]
                 network.H[k, j] = network.H[k - 1, j] + rise * parameters.W[n_linear + c, j] + size * ramp
                 network.bias[j] -= centre * ramp
+    _assemble_levels(parameters, nodes, network)
     np.dot(parameters.C, by_basis, network.table[: parameters.C.shape[0]])
     for o in range(network.V.shape[0]):
         for j in range(network.V.shape[1]):
@@ -249,6 +299,7 @@ def adam_step(
     rate = np.float32(factor) * rates.W
     decay = np.float32(2) * rates.alpha
     _adam_columns(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen)
+    _adam_levels(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen)
     descend(parameters.bias, gradient.bias, moments.bias, squares.bias, one, zero, rate, sharpen)
     rate, decay = np.float32(factor) * rates.scale, np.float32(2) * rates.scale_alpha
     descend(parameters.scale, slopes.scale, moments.scale, squares.scale, one, decay, rate, sharpen)

@@ -27,7 +27,7 @@ def column_section(findings: Findings) -> Section:
     """Show importances by the average gradient outer product, interactions, and the effects of strong columns."""
     subject = findings.subject
     rows = sample_rows(findings.rows, int(np.clip(_DIFFERENCES // subject.model.n_features, 50, 1000)))
-    outer = effects.gradient_outer_product(subject.model, rows)
+    outer = effects.gradient_outer_product(subject.model, rows, categories=subject.levels)
     sway = np.sqrt(np.maximum(np.diag(outer), 0))
     ranked = subject.by_origin(sway)
     total = sum(value for _, value in ranked) or 1.0
@@ -93,18 +93,18 @@ def _effect_cards(findings: Findings, origins: list[str]) -> list[Markup]:
     subject, rows, f = findings.subject, sample_rows(findings.rows, _EFFECT_ROWS), findings.function
     answer = []
     for origin in origins:
-        columns = [i for i, name in enumerate(subject.origin) if name == origin]
-        indicators = rows[:, columns]
-        if len(columns) > 1 and np.isin(indicators, (0, 1)).all() and indicators.sum(axis=1).max() <= 1:
-            answer.append(_level_card(findings, origin, columns, effects.level_effects(f, rows, columns)))
+        column = subject.origin.index(origin)
+        if column in subject.levels:
+            codes = np.unique(rows[:, column])
+            names = [subject.levels[column][int(code)] for code in codes]
+            answer.append(_level_card(findings, origin, names, effects.level_effects(f, rows, column, codes)))
         else:
-            answer.append(_curve_card(findings, columns[0]))
+            answer.append(_curve_card(findings, column))
     return answer
 
 
-def _level_card(findings: Findings, origin: str, columns: list[int], means: Array) -> Markup:
-    """Show the mean prediction at every level of a category."""
-    names = [findings.subject.names[column].removeprefix(f"{origin}=") for column in columns]
+def _level_card(findings: Findings, origin: str, names: list[str], means: Array) -> Markup:
+    """Show the mean prediction at every level of a category that the rows have."""
     order = np.argsort(-means, kind="stable")
     order = order if order.size <= 10 else np.concatenate([order[:5], order[-5:]])
     low, high = float(means.min()), float(means.max())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class Subject:
     left_out : columns of the table the encoding leaves out, and why
     missing : texts that mark a missing value
     target : name of the target, if known
+    levels : the names of the levels of each column that is a category, by its number
     """
 
     estimator: Any
@@ -40,6 +41,7 @@ class Subject:
     left_out: tuple[tuple[str, str], ...] = ()
     missing: tuple[str, ...] = ()
     target: str | None = None
+    levels: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def classes(self) -> Array | None:
@@ -109,7 +111,8 @@ def _encoded(encoding: Any, estimator: Any, target: Any) -> Subject:
     def encode(X: Any) -> Any:
         return X if isinstance(X, np.ndarray) or sp.issparse(X) else encoding.transform(X)
 
-    return Subject(estimator, estimator.model_, encode, names, origin, left_out, missing, target_name)
+    levels = {number: found for number, found in enumerate(encoding.level_names) if found}
+    return Subject(estimator, estimator.model_, encode, names, origin, left_out, missing, target_name, levels)
 
 
 def _fitted(estimator: Any) -> Any:

@@ -8,16 +8,16 @@ table, exactly, so a file read in pieces and a frame in memory are encoded alike
 | --- | --- |
 | numbers, truth values | itself, its mean where missing; a second column says where, if anything was missing |
 | two levels | 0 or 1; 0.5 where missing or unseen |
-| more levels | one column per level; the rarest beyond 50 share one, which also takes unseen levels |
+| more levels | the number of the level; the rarest beyond 50 share one, which also takes unseen levels |
 | more than 50 levels | the same, and the target's mean by level, cross-fitted (`statistics`) |
 | dates, in any of `readings` | days since 1970, day of the year, day of the week, and the hour where there are any |
 | one value, no value, identifiers, running numbers | nothing, with the reason in ``dropped`` |
 
-A missing level has a column of its own if some were missing in the fit; a level without a column is zero in all.
+A missing level has a number of its own.
 
-This is scikit-learn's ``ColumnTransformer`` of ``SimpleImputer`` and ``OneHotEncoder``, and tested to be equal to it,
-but computed by Arrow: those take categories from arrays of Python objects, several times slower, and learn them from
-all rows at once. Needs the extra ``files``.
+With `rflaf.rows.indicators` this is scikit-learn's ``ColumnTransformer`` of ``SimpleImputer`` and ``OneHotEncoder``
+and tested to be equal to it, but computed by Arrow: those take categories from arrays of Python objects, several times
+slower, and learn them from all rows at once. Needs the extra ``files``.
 """
 
 from .cells import MISSING, Texts, as_table, clean, find_column, is_number, refuse_repeated, require_arrow

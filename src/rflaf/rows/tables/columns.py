@@ -75,9 +75,11 @@ class NumberColumn:
 
 @dataclass(frozen=True, slots=True)
 class CategoryColumn:
-    """A level out of ``levels``; ``others`` and ``missing`` say whether these have a column of their own.
+    """A level out of ``levels``, by its number; then come that of all others, and that of missing ones.
 
-    ``statistic`` adds the target's mean by level, for columns of more levels than have columns.
+    Two levels, of which none may be missing, are the numbers 0 and 1, and .5 where there is neither. ``others`` and
+    ``missing`` say whether there were any in the fit; ``statistic`` adds the target's mean by level, for columns of
+    more levels than have a number each.
     """
 
     kind: ClassVar[str] = "category"
@@ -102,35 +104,19 @@ class CategoryColumn:
 
     @property
     def n_levels(self) -> int:
-        """Number of different codes of `codes`."""
-        return len(self.levels) + 2
+        """How many codes there are; 0 where the column is a number."""
+        return 0 if self._two else len(self.levels) + 2
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         means = () if self.statistic is None else tuple(f"{self.name} {part}" for part in self.statistic.parts)
         if self._two:
             return (f"{self.name}={self.levels[1]}", *means)
-        extra = ["(others)"] * self.others + ["(missing)"] * self.missing
-        return (*(f"{self.name}={level}" for level in (*self.levels, *extra)), *means)
-
-    def codes(self, values: Any) -> Array:
-        """Return the number of each row's level: (n_rows,); then that of all others, and of missing ones."""
-        return level_codes(values, self.levels)
+        return (self.name, *means)
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
-        n_levels = len(self.levels)
-        if self._two:
-            out[:, 0] = level_values(values, self.levels, np.array([0.0, 1.0, 0.5, 0.5]))
-        else:
-            column = np.arange(n_levels + 2)  # of the array, for each code; -1 for none
-            column[n_levels:] = -1
-            if self.others:
-                column[n_levels] = n_levels
-            if self.missing:
-                column[n_levels + 1] = n_levels + self.others
-            place = level_values(values, self.levels, column)
-            rows = np.flatnonzero(place >= 0)
-            out[rows, place[rows]] = 1
+        numbers = np.array([0.0, 1.0, 0.5, 0.5]) if self._two else np.arange(self.n_levels, dtype=np.float64)
+        out[:, 0] = level_values(values, self.levels, numbers)
         if self.statistic is not None:
             where = level_codes(values, self.statistic.levels)
             out[:, out.shape[1] - len(self.statistic.parts) :] = self.statistic.of(where, folds)

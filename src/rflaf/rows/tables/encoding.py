@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.rows.indicators import indicator_starts, indicators
 
 from .cells import MISSING, Texts, as_table, clean, find_column, refuse_repeated
 from .columns import KINDS, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
 from .readings import UNITS
-from .statistics import MOST_KEPT, MOST_OUTPUTS, LevelStatistic, LevelSums, check_text, fold_of_rows, giveaways
+from .statistics import (
+    LOOKED_AT,
+    MOST_KEPT,
+    MOST_OUTPUTS,
+    LevelStatistic,
+    LevelSums,
+    check_text,
+    fold_of_rows,
+    giveaways,
+)
 from .summaries import ColumnSummary, TableSummary
 
 GIVES_AWAY = "WARNING: it gives the target away"
@@ -97,16 +107,19 @@ class TableEncoding:
         return out
 
     @property
-    def level_counts(self) -> tuple[int, ...]:
-        """For each column of `transform_levels` the number of its levels; 0 for a number."""
-        counts: list[int] = []
+    def level_names(self) -> tuple[tuple[str, ...], ...]:
+        """For each column of the array the names of its levels; none for a number."""
+        names: list[tuple[str, ...]] = []
         for column in self.columns:
-            if isinstance(column, CategoryColumn):
-                extra = 0 if column.statistic is None else len(column.statistic.parts)
-                counts += [column.n_levels, *[0] * extra]
-            else:
-                counts += [0] * len(column.feature_names)
-        return tuple(counts)
+            coded = isinstance(column, CategoryColumn) and column.n_levels > 0
+            first = (*column.levels, "(others)", "(missing)") if coded else ()  # type: ignore[attr-defined]
+            names += [first, *[()] * (len(column.feature_names) - 1)]
+        return tuple(names)
+
+    @property
+    def level_counts(self) -> tuple[int, ...]:
+        """For each column of the array the number of its levels; 0 for a number."""
+        return tuple(map(len, self.level_names))
 
     def unseen_levels(self, table: Any) -> dict[str, tuple[list[str], float]]:
         """Return by column of categories the levels of a table that the fit did not have, and their share of the rows.
@@ -124,30 +137,6 @@ class TableEncoding:
                 texts = [str(text) for text in table[column.name].take(rows).unique().to_pylist()]
                 found[column.name] = texts, rows.size / table.num_rows
         return found
-
-    def transform_levels(self, table: Any, dtype: Any = np.float64, first: int | None = None) -> Array:
-        """Return a table as an array in which a category is one column, the number of its level.
-
-        The last two numbers of a category are those of all other levels, and of missing values.
-        """
-        table = self.check(as_table(table))
-        out = np.zeros((table.num_rows, len(self.level_counts)), dtype)
-        folds = None if first is None else fold_of_rows(first, table.num_rows)
-        start = 0
-        for column in self.columns:
-            values = clean(column.name, table[column.name], self.missing)
-            if not isinstance(column, CategoryColumn):
-                stop = start + len(column.feature_names)
-                column.write(values, out[:, start:stop], folds)
-            else:
-                stop = start + 1
-                out[:, start] = column.codes(values)
-                if column.statistic is not None:
-                    stop += len(column.statistic.parts)
-                    codes = level_codes(values, column.statistic.levels)
-                    out[:, start + 1 : stop] = column.statistic.of(codes, folds)
-            start = stop
-        return out
 
     def check(self, table: Any) -> Any:
         """Return an Arrow table, which must have the columns of the fit."""
@@ -174,7 +163,9 @@ class TableEncoding:
     def suspecting(self, X: Array, Y: Array) -> TableEncoding:
         """Return the encoding with a warning of columns that give the targets ``Y`` of rows ``X`` away."""
         origin = [column.name for column in self.columns for _ in column.feature_names]
-        found = {origin[at] for at in giveaways(X, Y)}
+        column_of = np.repeat(np.arange(len(origin)), np.diff(indicator_starts(self.level_counts)))
+        looked_at = indicators(X[:LOOKED_AT], self.level_counts)
+        found = {origin[column_of[at]] for at in giveaways(looked_at, Y)}
         for name in sorted(found):
             _log.warning("column %r gives the target away: leave it out if a prediction will not have it", name)
         decisions = tuple(

@@ -24,7 +24,7 @@ N_FOLDS = 5
 MOST_OUTPUTS = 20  # targets or classes with a statistic each
 MOST_KEPT = 50_000  # levels with a statistic of their own, the most frequent ones
 _SEPARATOR = "\x1f"
-_LOOKED_AT, _FEWEST_LOOKED_AT, _GIVEAWAY = 20_000, 30, 0.99999  # rows, and the correlation that gives a target away
+LOOKED_AT, _FEWEST_LOOKED_AT, _GIVEAWAY = 20_000, 30, 0.99999  # rows, and the correlation that gives a target away
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def giveaways(X: Array, Y: Array) -> Array:
     >>> giveaways(np.column_stack([x % 7, 3 * x + 1]), x[:, None]).tolist()
     [1]
     """
-    X, Y = X[:_LOOKED_AT], Y[:_LOOKED_AT]
+    X, Y = X[:LOOKED_AT], Y[:LOOKED_AT]
     if X.shape[0] < _FEWEST_LOOKED_AT or not np.isfinite(Y).all():
         return np.empty(0, np.int64)
     scaled = [_standardised(Z) for Z in (X, Y)]

@@ -1,4 +1,4 @@
-"""Rows as the loops of refined models read them: straight columns standardised, curved columns as cells.
+"""Rows as the loops of refined models read them: straight columns standardised, others as cells or levels.
 
 The cell of a row in a column is found once, before training; every epoch then reads a number and a fraction. Encoded
 rows take about as much memory as the rows themselves; where they do not fit, every epoch encodes them again chunk by
@@ -26,11 +26,15 @@ FARTHEST = 1e15  # standard deviations of a row that hardly weighs anything
 
 @dataclass(frozen=True, slots=True)
 class RowsInMemory:
-    """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one."""
+    """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one.
+
+    ``levels`` says how many levels the codes of each column stand for, zero for numbers; empty where all are numbers.
+    """
 
     X: Array
     y: Array
     weight: Array
+    levels: tuple[int, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -52,29 +56,49 @@ def read(source: BlockSource, blocks: range, mean_weight: float) -> RowsInMemory
 class Encoding:
     """How rows are encoded for the compiled loops.
 
-    Straight columns come first, as (x - mean) / scale; curved columns as a cell and a fraction each.
+    Straight columns come first, as (x - mean) / scale; curved columns as a cell and a fraction each, categories as the
+    row of their level behind the nodes of all curves.
 
     Attributes
     ----------
     mean, scale : (n_features,); a scale of zero leaves a column out
     knots : of the curved columns
+    levels : (n_features,), how many levels a column has, zero for numbers; empty where all are numbers
     """
 
     mean: Array
     scale: Array
     knots: Knots
+    levels: tuple[int, ...] = ()
 
     @property
     def linear(self) -> Array:
         """Return the numbers of the straight columns."""
-        curved = np.zeros(self.scale.size, bool)
-        curved[self.knots.columns] = True
-        return np.flatnonzero((self.scale > 0) & ~curved)
+        other = np.zeros(self.scale.size, bool)
+        other[self.knots.columns] = True
+        other[self.categories] = True
+        return np.flatnonzero((self.scale > 0) & ~other)
+
+    @property
+    def categories(self) -> Array:
+        """Return the numbers of the columns of levels."""
+        used = [column for column, n_levels in enumerate(self.levels) if n_levels and self.scale[column] > 0]
+        return np.array(used, np.intp)
+
+    @property
+    def level_start(self) -> Array:
+        """Return where the levels of each category begin behind the nodes, and where the last ones end."""
+        return self.knots.nodes.size + np.cumsum([0, *(self.levels[column] for column in self.categories)])
 
     @property
     def columns(self) -> Array:
-        """Return all columns in use, the curved ones last."""
+        """Return all columns of numbers in use, the curved ones last."""
         return np.concatenate([self.linear, self.knots.columns])
+
+    @property
+    def weight_columns(self) -> Array:
+        """Return the column that each weight of a component belongs to: one of a number, one of every level."""
+        return np.concatenate([self.columns, np.repeat(self.categories, np.diff(self.level_start))])
 
     def standardise(self, X: Array, columns: Array) -> Array:
         return (X[:, columns] - self.mean[columns]) / self.scale[columns]
@@ -92,14 +116,16 @@ class Encoding:
         for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
             part = slice(first, first + _ROWS_AT_ONCE)
             x[part] = np.clip(self.standardise(X[part], self.linear), -FARTHEST, FARTHEST)
-        return Rows(x, cells, fractions, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
+        levels = np.ascontiguousarray(X[:, self.categories] + self.level_start[:-1], np.int32)
+        return Rows(x, cells, fractions, levels, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
 
 
 def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int) -> Encoding:
     """Place the knots of the columns and state their scaling."""
-    varying = np.where(scale > 0, table.X, 0)  # a column constant to rounding has no curve
+    numbers = (scale > 0) & ~np.array(table.levels or np.zeros(scale.size), bool)
+    varying = np.where(numbers, table.X, 0)  # a column constant to rounding has no curve
     knots = place_knots(varying, nodes) if nodes else no_knots()
-    return Encoding(mean, scale, knots)
+    return Encoding(mean, scale, knots, table.levels)
 
 
 class Chunks(Protocol):

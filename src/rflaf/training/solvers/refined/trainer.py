@@ -4,8 +4,9 @@
                                + gamma sum_m |second differences of c_m|^2
 
 f(x) = base + sum_m v_m sigma_m(u_m(x)), where a component's input u_m is a sum over columns of s_c w_cm x_c, a line,
-and of s'_c times ramps between nodes, a curve. The product of a column's scale and its weights under two ridges acts
-as a group lasso: a useless column loses its scale. Adam on mini-batches from random directions, the activations
+and of s'_c times ramps between nodes, a curve; a category adds the value of its level, which has a scale of its own.
+The product of a scale and its weights under two ridges acts as a group lasso: a useless column, or a level that hardly
+differs from the others, loses its scale. Adam on mini-batches from random directions, the activations
 starting at zero; compiled loops in `rflaf.functions._kernels`, in float32. Wide models are trained in parts
 (`rflaf.training.solvers.refined.ensemble`).
 """
@@ -21,7 +22,7 @@ from rflaf.functions._kernels import refined as kernels
 from rflaf.functions._kernels.bounds import Bounds
 from rflaf.functions._kernels.losses import Objective
 from rflaf.functions.bases import Basis
-from rflaf.functions.curves import ColumnCurves
+from rflaf.functions.curves import ColumnCurves, curves_of
 from rflaf.functions.densities import Density, Directions, draw
 from rflaf.functions.losses import Loss, Squared
 
@@ -161,6 +162,11 @@ class Trainer:
         size[self.encoding.linear] = np.sqrt(np.sum(self.network.W**2, axis=1))
         for curve, column in enumerate(knots.columns):
             size[column] = np.sqrt(np.var(self.network.H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
+        start = self.encoding.level_start
+        for category, column in enumerate(self.encoding.categories):
+            part = slice(start[category], start[category + 1])
+            values, share = self.network.H[part], _shares(self.nodes, part)
+            size[column] = np.sqrt(np.sum(share @ (values - share @ values) ** 2))
         return size
 
     def outputs(self, rows: kernels.Rows, index: Array) -> Array:
@@ -184,8 +190,9 @@ def start_trainer(
     columns, width = encoding.columns, shape.n_components
     padded = width + -width % kernels.LANE
     pieces = shape.basis.pieces()
-    bounds = shape.limits.bounds(columns, width, padded)
-    W, bias = _first_directions(encoding.standardise(X, columns), shape, bounds, rng)
+    bounds = shape.limits.bounds(encoding.weight_columns, width, padded)
+    nodes = _ramps(encoding, rows)
+    W, levels, bias = _first_directions(encoding, nodes, X, shape, bounds, rng)
     n_outputs, n_tables = rows.y.shape[1], 1 if shape.shared else width
     fixed = n_outputs == 1 and not shape.shared
     V = np.ones((1, width)) if fixed else rng.standard_normal((n_outputs, width))
@@ -196,23 +203,23 @@ def start_trainer(
 
     parameters = kernels.Parameters(
         W=wide(W / pieces.step),
-        ramps=np.zeros((n_nodes, padded), np.float32),
+        ramps=wide(np.vstack([np.zeros((n_nodes, width)), levels / pieces.step])),
         bias=wide((bias - pieces.low) / pieces.step - 0.5),
         C=np.zeros((n_tables, shape.basis.n_basis), np.float32),
         V=wide(V),
         scale=np.ones(columns.size, np.float32),
-        ramp_scale=np.ones(encoding.knots.n_curves, np.float32),
+        ramp_scale=np.ones(encoding.knots.n_curves + levels.shape[0], np.float32),
     )
     by_basis = pieces.coefficients.transpose(1, 0, 2).reshape(shape.basis.n_basis, -1)
     network = kernels.Network(
         W=np.zeros((n_linear, padded), np.float32),
-        H=np.zeros((n_nodes, padded), np.float32),
+        H=np.zeros((n_nodes + levels.shape[0], padded), np.float32),
         bias=np.zeros(padded, np.float32),
         table=np.zeros((1 if shape.shared else padded, by_basis.shape[1]), np.float32),
         V=np.zeros((n_outputs, padded), np.float32),
     )
     rates = kernels.Rates(
-        W=np.float32(recipe.rate * 0.1 / np.sqrt(max(columns.size, 1)) / pieces.step),
+        W=np.float32(recipe.rate * 0.1 / np.sqrt(max(columns.size + encoding.categories.size, 1)) / pieces.step),
         C=np.float32(0.05 / np.sqrt(width)),
         V=np.float32(0.0 if fixed else 0.01),
         scale=np.float32(0.01),
@@ -221,39 +228,55 @@ def start_trainer(
         bounds=bounds,
     )
     batch = recipe.batch(n_rows)
-    nodes = _ramps(encoding, rows)
     return Trainer(
         shape, encoding, recipe, parameters, network, nodes, rates, np.ascontiguousarray(by_basis, np.float32), batch
     )
 
 
-def _first_directions(x: Array, shape: Shape, bounds: Bounds, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Random directions for standardised rows, every projection centred and of unit spread; and their offsets."""
-    W = draw(shape.density, x.shape[1], shape.n_components, rng).W if x.shape[1] else np.zeros((0, shape.n_components))
+def _first_directions(
+    encoding: Encoding, nodes: kernels.Nodes, X: Array, shape: Shape, bounds: Bounds, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Random weights of standardised columns and of levels, so that projections have unit spread; and their offsets."""
+    x, start = encoding.standardise(X, encoding.columns), encoding.level_start
+    n_numbers, n_levels, width = x.shape[1], int(start[-1] - start[0]), shape.n_components
+    n_weights = n_numbers + n_levels
+    W = draw(shape.density, n_weights, width, rng).W if n_weights else np.zeros((0, width))
     W = bounded_start(W, bounds)
-    projections = x @ W
-    spread = projections.std(axis=0) if shape.bandwidth is None else np.full(W.shape[1], shape.bandwidth)
+    projections = x @ W[:n_numbers]
+    for category, column in enumerate(encoding.categories):
+        part = slice(start[category], start[category + 1])
+        values = W[n_numbers:][start[category] - start[0] : start[category + 1] - start[0]]
+        projections += values[X[:, column].astype(np.intp)] - _shares(nodes, part) @ values
+    spread = projections.std(axis=0) if shape.bandwidth is None else np.full(width, shape.bandwidth)
     spread = np.where(spread > 0, spread, 1.0)
-    return W / spread, -projections.mean(axis=0) / spread
+    return W[:n_numbers] / spread, W[n_numbers:] / spread, -projections.mean(axis=0) / spread
+
+
+def _shares(nodes: kernels.Nodes, part: slice) -> Array:
+    """Return the shares of the rows that some levels have."""
+    return np.asarray(nodes.centre[part].astype(np.float64) / nodes.size[part])
 
 
 def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
-    """Positions of the nodes on standardised columns, the size of the ramps into them, and their means."""
-    knots = encoding.knots
+    """Positions of the nodes on standardised columns, the size of the ramps into them, and their means.
+
+    The size of a level is one, its mean the share of its rows.
+    """
+    knots, starts = encoding.knots, encoding.level_start
     counts = np.diff(knots.start)
     column = np.repeat(knots.columns, counts)
     position = np.clip((knots.nodes - encoding.mean[column]) / encoding.scale[column], -FARTHEST, FARTHEST)
-    size = np.repeat(np.minimum(1, 3 / np.sqrt(np.maximum(counts - 1, 1))), counts)
-    centre = np.zeros(knots.nodes.size)
-    n_rows = max(rows.cells.shape[0], 1)
+    n_rows, size, centre = max(rows.cells.shape[0], 1), np.ones(starts[-1]), np.zeros(starts[-1])
+    size[: knots.nodes.size] = np.repeat(np.minimum(1, 3 / np.sqrt(np.maximum(counts - 1, 1))), counts)
     for curve in range(knots.n_curves):
         first, last = knots.start[curve], knots.start[curve + 1]
         k = rows.cells[:, curve] - first
         within = np.bincount(k, rows.fractions[:, curve], last - first - 1)  # the ramp a row stands on
         above = np.cumsum(np.bincount(k, minlength=last - first - 1)[::-1])[::-1]
         centre[first + 1 : last] = (within + np.append(above[1:], 0)) / n_rows
-    f4 = np.float32
-    return kernels.Nodes(knots.start.astype(np.int64), position.astype(f4), size.astype(f4), (size * centre).astype(f4))
+    centre[starts[0] :] = np.bincount(rows.levels.ravel() - starts[0], minlength=starts[-1] - starts[0]) / n_rows
+    numbers = (part.astype(np.float32) for part in (position, size, size * centre))
+    return kernels.Nodes(knots.start.astype(np.int64), *numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,20 +293,35 @@ def unscaled(trainer: Trainer) -> Refined:
     """Fold scales, standardisation and the grid of the activation into directions and curves for raw inputs."""
     encoding, width = trainer.encoding, trainer.shape.n_components
     parameters = kernels.Parameters(*(part.astype(np.float64) for part in trainer.parameters))
-    pieces, knots = trainer.shape.basis.pieces(), encoding.knots
+    pieces = trainer.shape.basis.pieces()
     W = np.zeros((encoding.scale.size, width))
     columns = encoding.columns
     W[columns] = pieces.step * parameters.scale[:, None] * parameters.W[:, :width] / encoding.scale[columns, None]
     offset = pieces.low + pieces.step * (parameters.bias[:width] + 0.5) - encoding.mean[columns] @ W[columns]
-    curves = None
-    if knots.n_curves:
-        scale = np.repeat(parameters.ramp_scale, np.diff(knots.start))
-        size, centre = (part.astype(np.float64) * scale for part in (trainer.nodes.size, trainer.nodes.centre))
-        ramps = pieces.step * parameters.ramps[:, :width]
-        offset -= centre @ ramps
-        rises = size[:, None] * ramps
-        rises[knots.start[:-1]] = 0
-        values = np.concatenate([np.cumsum(part, axis=0) for part in np.split(rises, knots.start[1:-1])])
-        curves = ColumnCurves(knots, values)
+    tables, means = _tables(trainer, pieces.step * parameters.ramps[:, :width], parameters.ramp_scale)
+    offset -= means
     directions = Directions(W, offset, np.ones(width), width)
-    return Refined(directions, curves, parameters.C, parameters.V[:, :width].T)
+    return Refined(directions, curves_of(tables), parameters.C, parameters.V[:, :width].T)
+
+
+def _tables(trainer: Trainer, ramps: Array, scales: Array) -> tuple[list[tuple[int, Array, Array]], Array]:
+    """Return every curve as its column, nodes and values, and the mean of all over the rows, (n_components,).
+
+    A level without rows has the mean value of its category.
+    """
+    encoding, knots, start = trainer.encoding, trainer.encoding.knots, trainer.encoding.level_start
+    ends, n_curves = [*knots.start[:-1], *start], knots.n_curves
+    scale = np.concatenate([np.repeat(scales[:n_curves], np.diff(knots.start)), scales[n_curves:]])
+    size, centre = (part.astype(np.float64) * scale for part in (trainer.nodes.size, trainer.nodes.centre))
+    values = size[:, None] * ramps
+    values[knots.start[:-1]] = 0
+    tables = []
+    for at, column in enumerate([*knots.columns, *encoding.categories]):
+        part = slice(ends[at], ends[at + 1])
+        own = values[part]
+        if at < n_curves:
+            tables.append((column, knots.of(at), np.cumsum(own, axis=0)))
+        else:
+            share = _shares(trainer.nodes, part)
+            tables.append((column, np.arange(own.shape[0]), np.where(share[:, None] > 0, own, share @ own)))
+    return tables, centre @ ramps
