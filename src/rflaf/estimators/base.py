@@ -252,15 +252,14 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        spec = replace(spec, limits=resolve_limits(self, source.n_features, source.n_outputs))
+        limits = resolve_limits(self, source.n_features, source.n_outputs)
+        spec = replace(spec, limits=limits, levels=getattr(self.table_encoding_, "level_counts", ()))
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
             resumed(self.checkpoint, self._determined_by(), source, rng, watched(workers, begin), seeded) as executor,
         ):
-            encoding = self.table_encoding_
-            levels = () if encoding is None else encoding.level_counts
-            return train_model(source, replace(spec, levels=levels), rng, executor)
+            return train_model(source, spec, rng, executor)
 
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
