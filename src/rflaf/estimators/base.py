@@ -252,8 +252,8 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        limits = resolve_limits(self, source.n_features, source.n_outputs)
-        spec = replace(spec, limits=limits, levels=getattr(self.table_encoding_, "level_counts", ()))
+        levels = getattr(self.table_encoding_, "level_counts", ())
+        spec = replace(spec, limits=resolve_limits(self, source.n_features, source.n_outputs), levels=levels)
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
@@ -264,8 +264,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
     def _carry_on(self, source: BlockSource, first: bool, begin_pass: Begin, half_life: float | None) -> None:
         """Learn from a chunk of rows; a first one was fitted already."""
         refuse_new_weights(self, "partial_fit")
-        half_life = self._retired.get("half_life") if half_life is None else half_life
-        squared = self.model_.last_layer is not None
+        half_life, squared = half_life or self._retired.get("half_life"), self.model_.last_layer is not None
         budget = plan_more(self._memory, TableSize.of(source), self.model_.n_components, squared)
         chunk = Chunk(source.with_rows(budget.block_rows), half_life)
         with executor_for(source, resolve_n_jobs(self.n_jobs)) as workers:
