@@ -17,7 +17,7 @@ from rflaf.model.profile import Profile
 from rflaf.rows.inputs import as_rows, is_frame
 from rflaf.rows.tables import as_table
 
-from .effects import model_columns, model_rows, sample_rows
+from .effects import model_columns, sample_rows
 
 _MOST_ROWS = 20_000
 _BY_CHANCE = 1.95  # of sqrt(1 / n + 1 / m): one distance in a thousand is larger where nothing moved
@@ -126,8 +126,7 @@ def check_drift(estimator: Any, X: Any, y: Any = None) -> Drift:
         rule = "the model must keep quantiles of the columns of its fit"
         raise InvalidParameterError(rule, "none, as in files of earlier releases", "Fit it anew.")
     table = as_rows(X)
-    numbers = model_rows(estimator, table)
-    rows = np.ascontiguousarray(sample_rows(estimator._check_rows(numbers), _MOST_ROWS))
+    rows = np.ascontiguousarray(sample_rows(estimator._check_rows(table), _MOST_ROWS))
     f = estimator.model_.decision(rows).astype(np.float64)
     columns = _columns(estimator, profile, rows, f, _unseen(estimator, table))
     outside = float(profile.outside(rows).any(axis=1).mean())
