@@ -120,7 +120,8 @@ def _control(findings: Findings, name: str, features: Array) -> dict[str, Any]:
     """Return a column of the table: its encoded columns, and how it is moved: as a number, by level, or not."""
     plain = {"name": name, "features": features.tolist(), "kind": ""}
     own, names = findings.rows[:, features], findings.subject.names
-    if names[features[0]] != name:  # levels of a category, or parts of a date
+    coded = int(features[0]) in findings.subject.levels
+    if coded or names[features[0]] != name:  # levels of a category, or parts of a date
         levels = np.unique(own, axis=0)
         labels = [_level(findings.subject, name, features, level) for level in levels]
         if None in labels or len(levels) > _MOST_LEVELS:
@@ -140,6 +141,8 @@ def _control(findings: Findings, name: str, features: Array) -> dict[str, Any]:
 
 def _level(subject: Subject, name: str, features: Array, values: Array) -> str | None:
     """Return the level of encoded values; None if they are no levels."""
+    if int(features[0]) in subject.levels:
+        return subject.levels[int(features[0])][int(values[0])]
     known = [subject.names[at].removeprefix(f"{name}=") if f"{name}=" in subject.names[at] else None for at in features]
     marks = [(label, value) for label, value in zip(known, values, strict=True) if label is not None]
     if not marks or not all(value in (0.0, 0.5, 1.0) for _, value in marks):
@@ -147,7 +150,7 @@ def _level(subject: Subject, name: str, features: Array, values: Array) -> str |
     found = [label for label, value in marks if value == 1.0]
     if found:
         return found[0]
-    if len(marks) > 1 or marks[0][1] != 0.0:
+    if marks[0][1] != 0.0:
         return "(others)"
     encoding = getattr(subject.estimator, "table_encoding_", None)
     levels = {column.name: getattr(column, "levels", ()) for column in ([] if encoding is None else encoding.columns)}
