@@ -25,6 +25,7 @@ from rflaf.cli import console
 from rflaf.export.model_file import describe_file
 from rflaf.rows.files import RowChoice, Table
 from rflaf.rows.files.chunks import read_table
+from rflaf.rows.indicators import indicators
 from rflaf.rows.tables import make_encoding, summarise
 
 ROOT = Path(__file__).parent.parent.parent
@@ -94,8 +95,9 @@ def test_fit_reports_what_python_gets(folder, tmp_path, capsys):
     whole = read_table(folder / "houses.csv")
     train, test = (whole.filter(pa.array(RowChoice(0.2, 3, held).mask(0, 150))) for held in (False, True))
     encoding, y = make_encoding(summarise(train), exclude=["price"]), np.asarray(train["price"], float)
-    in_memory = RFLAFRegressor(5, directions="random", random_state=3).fit(encoding.transform(train), y)
-    expected = in_memory.score(encoding.transform(test), np.asarray(test["price"], float))
+    of_levels = [indicators(encoding.transform(rows), encoding.level_counts) for rows in (train, test)]
+    in_memory = RFLAFRegressor(5, directions="random", random_state=3).fit(of_levels[0], y)
+    expected = in_memory.score(of_levels[1], np.asarray(test["price"], float))
     assert said["metrics"]["r2"] == pytest.approx(expected, rel=1e-9)
     assert said["rows"] == {"train": 120, "test": 30}
     assert said["dropped"] == {"same": "it is constant"}
