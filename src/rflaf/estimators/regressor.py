@@ -310,6 +310,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
 
         For several quantiles, the share of the summed pinball loss of constant quantiles that the model saves.
         """
+        check_is_fitted(self)
         if self.model_.n_outputs > 1 and self.loss_.n_levels > 1:
             y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
             return share_saved(self.loss_, np.asarray(y, np.float64).reshape(-1, 1), answers, sample_weight)

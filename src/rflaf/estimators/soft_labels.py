@@ -73,7 +73,8 @@ def soft_labels(y: Any) -> SoftLabels | None:
     if isinstance(y, SoftLabels) or y is None or isinstance(y, str) or sp.issparse(y):
         return y if isinstance(y, SoftLabels) else None
     values = y.to_numpy() if hasattr(y, "to_numpy") else y
-    if np.ndim(values) != 2 or np.shape(values)[1] < 2:
+    shape = values.shape if hasattr(values, "shape") else np.asarray(values).shape
+    if len(shape) != 2 or shape[1] < 2:
         return None
     values = np.asarray(values)
     if values.dtype.kind != "f" or np.isin(values, (0, 1)).all():
