@@ -56,7 +56,6 @@ def main(n_rows: int) -> None:
             "pandas.read_parquet": reading,
             "summarise an Arrow table": best(lambda: summarise(table)),
             "encode an Arrow table": best(lambda: encoding.transform(table)),
-            "encode an Arrow table, levels as numbers": best(lambda: encoding.transform_levels(table)),
             "encode the pandas frame": best(lambda: encoding.transform(frame)),
         }
     for what, seconds in lines.items():
