@@ -48,7 +48,7 @@ def test_groups_show_the_error_on_other_groups(settings):
     careful = RFLAFRegressor(20, random_state=0, n_jobs=1, **settings).fit(X, y, groups=groups)
     new, target, _ = rows_of_groups(seed=1)
     errors = [np.mean((model.predict(new) - target) ** 2) for model in (careless, careful)]
-    assert errors[1] < 0.9 * errors[0]
+    assert errors[1] < 0.95 * errors[0]
     if not settings:
         assert careless.cv_error_ < 0.2 < careful.cv_error_
         assert careful.cv_error_ == pytest.approx(np.nanmean((careful.oof_prediction_ - y) ** 2))

@@ -92,7 +92,7 @@ def same(ours, theirs):
         )
     if isinstance(ours, tuple | list):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
-    return ours == theirs
+    return ours == theirs or (ours != ours and theirs != theirs)  # NaN is NaN
 
 
 def assert_same_estimator(ours, theirs):

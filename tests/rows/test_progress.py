@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_on_a_terminal_long_passes_have_a_bar_with_rows_a_second(every_pass_is_l
     shown = sys.stderr.getvalue()
     assert "sum the normal equations" in shown
     assert "rows/s" in shown
-    assert "(line 6)" in shown
+    assert "solved for" in shown
 
 
 def test_without_rich_a_terminal_gets_lines(every_pass_is_long, monkeypatch):
@@ -144,7 +145,7 @@ def test_elsewhere_there_is_no_bar_and_short_passes_say_nothing(capsys):
     RFLAFRegressor(4, directions="random", random_state=0, verbose=True).fit(X, Y)
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert all(line.startswith("[rflaf] ") and "(line " in line for line in shown.err.splitlines())
+    assert all(re.match(r"\[rflaf\] (drew|solved) ", line) for line in shown.err.splitlines())
 
 
 def test_a_quiet_fit_is_not_watched():

@@ -70,7 +70,7 @@ def soft_labels(y: Any) -> SoftLabels | None:
     >>> soft_labels(["a", "b"]) is None
     True
     """
-    if isinstance(y, SoftLabels) or y is None or isinstance(y, str) or sp.issparse(y):
+    if isinstance(y, SoftLabels) or y is None or isinstance(y, str) or sp.issparse(y) or hasattr(y, "__dask_graph__"):
         return y if isinstance(y, SoftLabels) else None
     values = y.to_numpy() if hasattr(y, "to_numpy") else y
     shape = values.shape if hasattr(values, "shape") else np.asarray(values).shape

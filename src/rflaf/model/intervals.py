@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
 
@@ -95,7 +95,7 @@ class Spread:
 def inputs_of(X: Any, f: Array, columns: Array) -> Array:
     """Return what a spread is a function of, (n_rows, n_outputs + k): the answers ``f`` and some columns."""
     chosen = X[:, columns]
-    chosen = chosen.toarray() if sp.issparse(chosen) else chosen
+    chosen = chosen.toarray() if scipy.sparse.issparse(chosen) else chosen
     return np.ascontiguousarray(np.column_stack([f, chosen]), np.float64)
 
 

@@ -260,7 +260,8 @@ def keep_trained(
     intercept = fit.spec.intercept
     equations = sum_robust_equations(fit.source, features, v, delta, fit.executor)
     system = equations.system(intercept)
-    ridge = _by_leave_one_out(fit, features, np.ones(features.n_components), system).ridge
+    alone = fit.respecified(splits=None)  # a ridge for later rows: those held out had no part in this choice
+    ridge = _by_leave_one_out(alone, features, np.ones(features.n_components), system).ridge
     kept = equations.answered_by(v, ridge, intercept)
     solution = kept.system(intercept).solve(ridge)
     fitted = _of_ridge(activation, solution, LastLayer(kept, ridge, noise, intercept))

@@ -47,6 +47,7 @@ def refine(fit: Fit) -> FitResult:
         keep_outliers=fit.spec.keep_outliers or not fit.closed_form,
         width_tolerance=fit.spec.width_tolerance if fit.spec.n_components is None else None,
         rivals=tuple(rival.outputs for rival in rivals),
+        independent=fit.spec.splits is None,
     )
     found = settle(hunt, shape, search, fit.executor)
     # Step 3: prefer a simpler model that does as well on the rows held out.

@@ -76,18 +76,21 @@ class Search:
     """What to search: recipes, whether far targets are right, and the width unless the tolerance is None.
 
     ``rivals`` are what simpler models say of the rows held out: a target that one of them explains is no outlier.
+    ``independent`` rows tell the relevance of columns; rows of groups or of a time are alike, and mislead.
     """
 
     tree: RecipeTree
     keep_outliers: bool = False
     width_tolerance: float | None = None
     rivals: tuple[Array, ...] = ()
+    independent: bool = True
 
 
 def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> Settled:
     """Search for the recipe; leave weak columns out, weigh outliers less, choose the width if a tolerance is given."""
     tree, width_tolerance = search_for.tree, search_for.width_tolerance
-    hunts = [hunt, by_relevance(hunt, executor)] if _tells_relevance(hunt, shape) else [hunt]
+    relevant = search_for.independent and _tells_relevance(hunt, shape)
+    hunts = [hunt, by_relevance(hunt, executor)] if relevant else [hunt]
     best, trials = _tried(hunts, shape, tree, executor)
     outliers = None if search_for.keep_outliers else find_outliers(hunt, trials[0], search_for.rivals)
     if outliers is not None:
