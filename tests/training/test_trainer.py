@@ -705,7 +705,9 @@ def test_batches_grow_with_the_rows(n_rows, batch):
     assert start_trainer(encoding, rows, table.X, shape, recipe, np.random.default_rng(0), n_rows).batch == batch
 
 
-@pytest.mark.parametrize(("n_rows", "bent", "straight"), [(36_000, 15, 24), (10**9, 8, 8), (200, 100, 100)])
+@pytest.mark.parametrize(
+    ("n_rows", "bent", "straight"), [(36_000, 15, 24), (10**9, 8, 8), (1000, 90, 100), (200, 143, 143)]
+)
 def test_fewer_rows_take_more_epochs(n_rows, bent, straight):
     assert Recipe(1e-4).epochs(n_rows) == bent
     assert Recipe(1e-4, nodes=0).epochs(n_rows) == straight

@@ -18,7 +18,7 @@ from rflaf.functions.densities import Density
 from rflaf.functions.losses import Gamma, Huber, Loss, Pinball, Poisson, Quantiles, Squared, Tweedie
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
-from rflaf.training.calibration import error_bands
+from rflaf.training.calibration import SPREAD_MEMORY, bands_of_one_width, error_bands
 from rflaf.training.final_fit import FitResult
 
 from .base import RandomFeatureEstimator
@@ -105,7 +105,8 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         Number of threads; None takes as many as BLAS may use (joblib, OMP_NUM_THREADS and threadpoolctl limit it).
     memory : int or "auto", default="auto"
         Bytes that a fit, or a prediction from files, may use beside the process and the rows in memory. Fewer threads
-        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread.
+        run if not all fit. "auto" is what the sums need and 256 MiB for the blocks of a thread. With less than 64 MiB
+        intervals have one width for all rows.
     verbose : bool, default=False
         Log the steps of the fit (logger ``rflaf``), with a progress bar for long passes on a terminal with ``rich``.
     checkpoint : path or None, default=None
@@ -290,8 +291,11 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         return self._by_rows(X, self._mean, of_mean), self._by_rows(X, self._deviation, of_deviation)
 
     def _judge(self, result: FitResult) -> None:
-        judged = result.judged
-        self._bands = None if judged is None else error_bands(judged, result.loss, result.column_importance)
+        judged, self._bands = result.judged, None
+        if judged is not None and self.memory != "auto" and self.memory < SPREAD_MEMORY:
+            self._bands = bands_of_one_width(judged, result.loss)
+        elif judged is not None:
+            self._bands = error_bands(judged, result.loss, result.column_importance)
 
     def _mean(self, rows: Any) -> Array:
         """Return the prediction at validated rows, shaped like the targets."""

@@ -33,6 +33,7 @@ _FLOOR = 0.3  # of the median error: what is smaller says little of the spread
 _FOLDS = 10
 _TINY = np.finfo(float).tiny
 _PAYS = 1e-3  # of the error: a smaller gain leaves the spread constant
+SPREAD_MEMORY = 2**26  # bytes that suffice to fit a spread
 
 
 def profile_of(result: FitResult) -> Profile | None:
@@ -52,6 +53,15 @@ def error_bands(judged: Judged, loss: Loss, importance: Array) -> ErrorBands | N
     Z = inputs_of(judged.X[judged.rows], judged.f, columns)
     spread, size = _fit_spread(Z, error, judged.weight, columns)
     return bands_of(error / size, size, judged.weight, spread, loss.symmetric)
+
+
+def bands_of_one_width(judged: Judged, loss: Loss) -> ErrorBands | None:
+    """Return intervals from rows held out that are as wide at every row; None without rows."""
+    if not judged.rows.size:
+        return None
+    middle = loss.middle(judged.f)
+    error = judged.y[:, : middle.shape[1]] - middle
+    return bands_of(error, np.ones_like(error), judged.weight, constant_spread(error.shape[1]), loss.symmetric)
 
 
 def fit_spread_apart(Z: Array, error: Array, weight: Array, columns: Array) -> tuple[Spread, Array]:

@@ -18,6 +18,7 @@ from rflaf.rows.folds import N_FOLDS, folds_of
 
 from .problem import Fit
 
+_BYTES_PER_NUMBER = 64  # of a budget: a feature of a row is held a few times, beside the sums
 _MOST_LEFT_OUT = 2048  # unknowns: the leverage of a row takes their factor
 _LEFT_OUT_ROWS, _LEFT_OUT_NUMBERS = 2000, 2**22
 _LEAST_LEFT = 1e-6  # of a row in its own fit
@@ -82,7 +83,10 @@ def judge_left_out(fit: Fit, features: RowFeatures, importance: Array, solution:
     width = features.n_components
     if not fit.judge or width > _MOST_LEFT_OUT:
         return None
-    n_rows = min(_LEFT_OUT_ROWS, _LEFT_OUT_NUMBERS // width)
+    numbers = _LEFT_OUT_NUMBERS
+    if fit.spec.memory is not None:
+        numbers = min(numbers, fit.spec.memory // _BYTES_PER_NUMBER)
+    n_rows = max(2, min(_LEFT_OUT_ROWS, numbers // width))
     source = fit.source.sample(n_rows, np.random.default_rng(0))
     rows = stack(source[i] for i in range(len(source)))
     used = np.arange(rows.n_rows) if rows.weight is None else np.flatnonzero(rows.weight > 0)

@@ -25,7 +25,7 @@ def placed(labels: Sequence[Label], x: Axis, top: float) -> list[dict[str, Any]]
     """Return where the words of every dot start: above right, left, below and farther away, the first place free.
 
     >>> placed([Label(50, 50, "a"), Label(52, 50, "b")], Axis(0, 1, 0, 200), 0)[1]
-    {'x': '61', 'y': '65', 'text_anchor': 'start'}
+    {'x': '43', 'y': '40', 'text_anchor': 'end'}
     """
     taken: list[_Box] = [(dot.x - _DOT, dot.y - _DOT, dot.x + _DOT, dot.y + _DOT) for dot in labels]
     answer = []
