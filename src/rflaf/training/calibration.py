@@ -48,8 +48,7 @@ def error_bands(judged: Judged, loss: Loss, importance: Array) -> ErrorBands | N
     """Return intervals from rows held out; None without rows. ``importance`` (n_features,) ranks the columns."""
     if not judged.rows.size:
         return None
-    middle, columns = loss.middle(judged.f), candidates(importance)
-    error = judged.y[:, : middle.shape[1]] - middle
+    error, columns = _errors(judged, loss), candidates(importance)
     Z = inputs_of(judged.X[judged.rows], judged.f, columns)
     spread, size = _fit_spread(Z, error, judged.weight, columns)
     return bands_of(error / size, size, judged.weight, spread, loss.symmetric)
@@ -59,9 +58,14 @@ def bands_of_one_width(judged: Judged, loss: Loss) -> ErrorBands | None:
     """Return intervals from rows held out that are as wide at every row; None without rows."""
     if not judged.rows.size:
         return None
-    middle = loss.middle(judged.f)
-    error = judged.y[:, : middle.shape[1]] - middle
+    error = _errors(judged, loss)
     return bands_of(error, np.ones_like(error), judged.weight, constant_spread(error.shape[1]), loss.symmetric)
+
+
+def _errors(judged: Judged, loss: Loss) -> Array:
+    """Return what the middle of the answers is off by at the rows held out, (n_rows, n_outputs)."""
+    middle = loss.middle(judged.f)
+    return np.asarray(judged.y[:, : middle.shape[1]] - middle)
 
 
 def fit_spread_apart(Z: Array, error: Array, weight: Array, columns: Array) -> tuple[Spread, Array]:
