@@ -183,3 +183,44 @@ def test_a_mean_is_correctly_rounded_in_any_order_and_any_chunks(values, random)
     cut = len(values) // 2
     parts = [Moments.of(np.array(part, float)) for part in (values[:cut], values[cut:])]
     assert (parts[0] + parts[1]).mean == exact.numerator / exact.denominator
+
+
+LABELS = {
+    "digits": ["0", "1"], "points": ["1.0", "2.0"], "padded": [" a", "b"], "sums": ["1,000", "$2"], "gaps": ["NA", ""],
+    "whole": [3, 4], "halves": [0.0, 1.0], "truths": [False, True],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("as_frame", [pd.DataFrame, pa.Table.from_pandas], ids=["pandas", "arrow"])
+def test_labels_of_a_frame_are_its_own_by_name_and_apart(labels, as_frame):
+    frame = pd.DataFrame({"a": np.arange(40.0) * 7 % 40, "b": np.arange(40.0) % 7})
+    y = np.array(labels)[(frame["a"] > 19).astype(int)]
+    apart = RFLAFClassifier(4, alpha=1e-3, **QUICK).fit(frame, y)
+    named = RFLAFClassifier(4, alpha=1e-3, **QUICK).fit(as_frame(frame.assign(y=y)), "y")
+    assert named.classes_.tolist() == apart.classes_.tolist() == sorted(labels)
+    assert [type(one) for one in named.classes_.tolist()] == [type(one) for one in labels]
+    np.testing.assert_array_equal(named.predict(frame), apart.predict(frame))
+    assert named.score(as_frame(frame.assign(y=y)), "y") == apart.score(frame, y) == 1
+    named.partial_fit(as_frame(frame.assign(y=y)), "y", classes=labels)
+    assert named.classes_.tolist() == sorted(labels)
+
+
+def test_categories_of_a_frame_are_labels_by_their_values():
+    frame = pd.DataFrame(
+        {"a": np.arange(40.0), "b": np.arange(40.0) % 7, "y": pd.Categorical(np.where(np.arange(40) > 19, "1", "0"))}
+    )
+    assert RFLAFClassifier(4, alpha=1e-3, **QUICK).fit(frame, "y").classes_.tolist() == ["0", "1"]
+    with pytest.raises(InvalidParameterError, match="'y' must be known in every row; got '1 missing'"):
+        RFLAFClassifier(4, **QUICK).fit(frame.assign(y=frame["y"].where(frame.index > 0)), "y")
+
+
+def test_labels_of_digits_in_a_csv_file_are_numbers_and_the_log_says_so(tmp_path, caplog):
+    a = np.arange(40.0) * 7 % 40
+    frame = pd.DataFrame({"a": a, "y": np.where(a > 19, "1", "0")})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with caplog.at_level("INFO", "rflaf"):
+        model = RFLAFClassifier(4, alpha=1e-3, **QUICK).fit(tmp_path / "a.csv", "y")
+    assert model.classes_.tolist() == [0, 1]
+    assert "target 'y': labels are whole numbers" in caplog.text
+    assert model.score(frame, "y") == model.score(tmp_path / "a.csv", "y") == 1

@@ -69,7 +69,7 @@ class ReadsRows(BaseEstimator):
             fit.opened.enter_context(closing(rows))
             self._take_columns(rows, reset)
             if reset and rows.encoding is not None:
-                log_decisions(rows.encoding)
+                log_decisions(rows.encoding, rows.target if labels else None)
         return rows
 
     def _rows(

@@ -10,13 +10,18 @@ import numpy as np
 
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.inputs import is_frame, needs_encoding
-from rflaf.rows.tables import TableEncoding, as_table
+from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
 
 _log = logging.getLogger("rflaf")
 
 
-def log_decisions(encoding: TableEncoding) -> None:
-    """Log how each column of a table is read."""
+_LABELS = {"whole": "whole numbers", "number": "numbers", "truth": "truth values", "text": "texts"}
+
+
+def log_decisions(encoding: TableEncoding, labels: TargetEncoding | None = None) -> None:
+    """Log how each column of a table is read, and what the labels of a file are taken for."""
+    if labels is not None:
+        _log.info("target %r: labels are %s", labels.name, _LABELS[labels.values])
     for line in encoding.decisions:
         _log.info("column %r: %s (%s)", line.column, line.read_as, line.why)
 

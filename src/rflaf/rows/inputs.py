@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from .tables import (
     level_sums,
     make_encoding,
     make_target,
+    own_labels,
     summarise,
     target_parts,
 )
@@ -133,12 +135,18 @@ def _targets(y: Any, labels: bool) -> tuple[list[str], NDArray[Any]] | None:
 
 
 def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bool) -> tuple[Any, TargetEncoding, Any]:
-    """Return the column ``name`` of a frame as targets, its encoding, learned unless given, and the other columns."""
+    """Return the column ``name`` of a frame as targets, its encoding, learned unless given, and the other columns.
+
+    Labels are the frame's own values, as if they were passed apart.
+    """
     table = as_table(frame)
-    if target is None:
-        column = table.select([find_column(name, table.column_names)])
+    column = table.select([find_column(name, table.column_names)])
+    own = own_labels(name, column.column(0)) if labels and (target is None or target.values == "text") else None
+    if target is None and own is not None:
+        target = replace(make_target(summarise(column, ()), name, "classification"), values=own[1], reading="number")
+    elif target is None:
         target = make_target(summarise(column), name, "classification" if labels else "regression")
-    values = target.read(table)
+    values = own[0] if own is not None and own[1] == target.values else target.read(table)
     if hasattr(frame, "drop_columns"):  # Arrow
         return values, target, frame.drop_columns([name])
     return values, target, frame.drop(columns=[name]) if hasattr(frame, "iloc") else frame.drop(name)

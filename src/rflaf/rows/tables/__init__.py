@@ -26,7 +26,7 @@ from .decisions import Decision
 from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
 from .statistics import LevelStatistic, LevelSums, target_parts
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
-from .target import TargetEncoding, make_target, unknown_target
+from .target import TargetEncoding, make_target, own_labels, unknown_target
 
 __all__ = [
     "MISSING",
@@ -51,6 +51,7 @@ __all__ = [
     "level_sums",
     "make_encoding",
     "make_target",
+    "own_labels",
     "refuse_repeated",
     "require_arrow",
     "summarise",

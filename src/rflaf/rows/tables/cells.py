@@ -147,7 +147,7 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
         return values.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.timestamp("us"))
     if types.is_dictionary(kind) and _is_plain_kind(kind.value_type):
         return _texts(values.indices, as_texts(clean(name, values.dictionary, missing)), missing, True)
-    if _is_text(kind):
+    if is_text(kind):
         coded = values.cast(pa.string()).dictionary_encode()
         return _texts(coded.indices, coded.dictionary, missing, False)
     raise InvalidParameterError(
@@ -155,7 +155,8 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
     )
 
 
-def _is_text(kind: Any) -> bool:
+def is_text(kind: Any) -> bool:
+    """Return whether an Arrow type is one of texts."""
     types = require_arrow().types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
@@ -163,7 +164,7 @@ def _is_text(kind: Any) -> bool:
 def _is_plain_kind(kind: Any) -> bool:
     types = require_arrow().types
     number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    return bool(_is_text(kind) or number or types.is_date(kind) or types.is_timestamp(kind))
+    return bool(is_text(kind) or number or types.is_date(kind) or types.is_timestamp(kind))
 
 
 def _as_numbers(values: Any) -> Any:

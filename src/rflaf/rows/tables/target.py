@@ -50,6 +50,32 @@ class TargetEncoding:
         return answer.astype(np.int64) if self.values == "whole" and self.task == "classification" else answer
 
 
+def own_labels(name: str, column: Any) -> tuple[Array, str] | None:
+    """Return the labels of a column in memory as they are, and what they are; None for dates and the like.
+
+    Texts stay texts, even of digits only. Files are another matter: there everything may be a text, and is read.
+
+    >>> import pyarrow as pa
+    >>> own_labels("y", pa.chunked_array([["0", "1", " 1"]]))
+    (array(['0', '1', ' 1'], dtype='<U2'), 'text')
+    """
+    pa = cells.require_arrow()
+    values = column.combine_chunks()
+    values = values.dictionary_decode() if cells.is_declared(values.type) else values
+    if values.null_count:
+        raise unknown_target(name, f"{values.null_count} missing")
+    if cells.is_text(values.type):
+        return np.asarray(values.to_pylist(), np.str_), "text"
+    kinds = {"truth": pa.types.is_boolean, "whole": pa.types.is_integer, "number": pa.types.is_floating}
+    for kind, is_one in kinds.items():
+        if is_one(values.type):
+            labels = values.to_numpy(zero_copy_only=False)
+            if kind == "number" and np.isnan(labels).any():
+                raise unknown_target(name, f"{np.isnan(labels).sum()} missing")
+            return labels, kind
+    return None
+
+
 def unknown_target(name: str, found: str) -> InvalidParameterError:
     """Return the error for rows without a target."""
     remedy = "Leave such rows out: --drop-missing-target, or Table(..., drop_missing=NAME)."
