@@ -100,6 +100,8 @@ def test_only_counts_must_not_be_negative():
         assert not RFLAFRegressor(loss=loss).__sklearn_tags__().target_tags.positive_only
     for loss in ("poisson", Poisson()):
         assert RFLAFRegressor(loss=loss).__sklearn_tags__().target_tags.positive_only
+    for nonsense in (-1, None, ["squared"]):  # refused by fit, not by what asks for tags
+        assert not RFLAFRegressor(loss=nonsense).__sklearn_tags__().target_tags.positive_only
 
 
 @pytest.mark.parametrize("loss", [*LOSSES, Huber(0.5), Pinball(0.3, 0.1), Poisson()])

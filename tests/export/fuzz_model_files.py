@@ -8,6 +8,7 @@ No code may run and no file may cost more than 200 MB. A short run is part of th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
 import gzip
 import json
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from safetensors.numpy import save as pack
@@ -83,6 +85,7 @@ def seeds() -> list[bytes]:
         rflaf.RFLAFRegressor(3, directions="random", basis="tanh", random_state=0).fit(X, y),
         rflaf.RFLAFRegressor(**narrow).fit(table, "y"),
         *from_file,
+        *_newer(X, y, labels),
     ]  # fmt: skip
     files = []
     with tempfile.TemporaryDirectory() as folder:
@@ -90,6 +93,23 @@ def seeds() -> list[bytes]:
             persistence.save(model, Path(folder) / "model", provenance={"data": "made up", "metrics": {"r2": 0.5}})
             files.append((Path(folder) / "model").read_bytes())
     return files
+
+
+def _newer(X: np.ndarray, y: np.ndarray, labels: np.ndarray) -> list:
+    """Models of format 4: levels of categories, classes, intervals, limits, quantiles and their losses."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(X, columns=list("abc"))
+    frame["town"] = rng.choice(["Ulm", "Bonn", "Kiel", None], len(X))
+    made = {"n_components": 3, "random_state": 0, "n_jobs": 1}
+    soft = np.exp(X) / np.exp(X).sum(axis=1, keepdims=True)
+    return [
+        rflaf.RFLAFRegressor(**made).fit(frame, y).calibrate(frame, y),
+        rflaf.RFLAFClassifier(**made).fit(frame, labels).calibrate(frame, labels),
+        rflaf.RFLAFRegressor(6, random_state=0, monotone={"a": 1}, interactions=[("a", "b")]).fit(frame, y),
+        rflaf.RFLAFRegressor(**made, loss="quantile", quantile=[0.1, 0.5, 0.9]).fit(frame, y),
+        rflaf.RFLAFRegressor(**made, loss="tweedie").fit(X, np.abs(y), offset=X[:, 0]),
+        rflaf.RFLAFClassifier(**made).fit(X, soft),
+    ]
 
 
 def split(data: bytes) -> tuple[dict, bytes]:
@@ -275,10 +295,23 @@ def predicts(model) -> None:
                 path = Path(folder) / "rows.parquet"
                 parquet.write_table(nothing_in(model.table_encoding_), path)
                 assert model.predict(path).shape[0] == 2
+        _answers(model)
         X = np.linspace(-1, 1, 3 * model.model_.n_features).reshape(3, -1)
         if model.table_encoding_ is None:
             assert (model.predict(X) if hasattr(model, "predict") else model.transform(X)).shape[0] == 3
         model.model_.decision(X.astype(np.float32))
+
+
+def _answers(model) -> None:
+    """Ask for intervals, sets of labels and reasons: answers or a documented refusal."""
+    n_columns = model.model_.n_features
+    rows = np.linspace(-1, 1, 2 * n_columns).reshape(2, -1)
+    if model.table_encoding_ is not None:
+        rows = nothing_in(model.table_encoding_)
+    for name in ("predict_interval", "predict_set", "explain"):
+        if hasattr(model, name):
+            with contextlib.suppress(ValueError):
+                getattr(model, name)(rows)
 
 
 class Watch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import stat
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import rflaf
+from rflaf.cli.app import run
 from rflaf.errors import InvalidParameterError, UnreadableModelFile
 from rflaf.rows.files.outputs import check_output, check_table_output, replacing
 
@@ -43,6 +45,37 @@ def test_a_link_to_nothing_yet_makes_its_file(tmp_path):
     write(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "new"
+
+
+def test_a_link_to_itself_is_refused(tmp_path):
+    for name in ("loop", "loop/file"):
+        (tmp_path / "loop").unlink(missing_ok=True)
+        (tmp_path / "loop").symlink_to(tmp_path / "loop")
+        with pytest.raises(InvalidParameterError, match="the output must"):
+            write(tmp_path / name)
+        assert (tmp_path / "loop").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.npy", "rows.arrow", "rows"])
+def test_tables_that_are_pipes_are_refused_at_once(name, tmp_path, capsys):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(InvalidParameterError, match=r"a table must be in files.* a pipe or a device"):
+        rflaf.RFLAFRegressor().fit(tmp_path / name, np.zeros(3) if name.endswith("npy") else "y")
+    assert run(["inspect", str(tmp_path / name)]) == 2
+    assert "a pipe or a device" in capsys.readouterr().err
+
+
+def test_a_table_is_closed_when_it_was_read(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savetxt(tmp_path / "t.csv", rng.standard_normal((50, 3)), delimiter=",", header="a,b,y", comments="")
+    before = os.listdir("/proc/self/fd")
+    gc.disable()  # a cycle would keep the file, and the disk it takes, until it is collected
+    try:
+        model = rflaf.RFLAFRegressor(2, directions="random", random_state=0).fit(tmp_path / "t.csv", "y")
+        model.predict(tmp_path / "t.csv")
+        assert len(os.listdir("/proc/self/fd")) <= len(before)
+    finally:
+        gc.enable()
 
 
 def test_a_device_is_written_into_and_stays_a_device():

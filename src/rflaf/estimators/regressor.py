@@ -30,6 +30,8 @@ from .offsets import refuse_beside_offset, with_offset, without_offset
 from .parameters import check_parameters, check_value, resolve_loss
 from .retired import accept_retired
 
+_POSITIVE = ("poisson", "gamma", "tweedie")  # losses of targets that are not negative
+
 
 class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
     """Regression by small models of random directions and learned activations.
@@ -194,8 +196,8 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        positive = self.loss in ("poisson", "gamma", "tweedie") if isinstance(self.loss, str) else self.loss.least >= 0
-        tags.target_tags.positive_only = positive
+        known = isinstance(self.loss, Loss)  # what is neither is refused by fit
+        tags.target_tags.positive_only = self.loss.least >= 0 if known else self.loss in _POSITIVE
         return tags
 
     @property

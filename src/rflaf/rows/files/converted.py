@@ -96,6 +96,7 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     as_written = TableEncoding(tuple(NumberColumn(name, 0.0, False) for name in plain))
     names, dtype = tuple(request.targets), np.dtype(np.float64)
     storage = ParquetRows(groups, as_written, names, request.weight, dtype, request.labels)
+    reader.exits.callback(storage.close)
     target = targets[0] if len(targets) == 1 else None
     return OpenRows(FileSource(storage, reader), encoding.feature_names, seen, False, encoding, target, reader.close)
 

@@ -20,6 +20,7 @@ from rflaf.rows.opened import OpenRows, TargetScan
 
 from .first_scan import check_finite, check_weights, rows_together
 from .source import FileSource, Reader, fingerprint_of
+from .table import refuse_streams
 
 _LOOKED_BYTES = 64  # of a target or weight while it is looked at
 
@@ -60,6 +61,7 @@ class NumpyFile:
 
 
 def _map(path: str) -> Array:
+    refuse_streams(path)
     try:
         rows: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:

@@ -36,7 +36,7 @@ _TABLES = (".csv", ".parquet", ".pq", ".parq", ".npz", ".arrow", ".feather")
 
 def check_output(path: Path) -> None:
     """Refuse a path that cannot be written to, before any work is done for it."""
-    target = path.resolve()
+    target = _resolved(path)
     if _is_stream(target):
         return
     if not target.parent.is_dir() or (target.exists() and not target.is_file()):
@@ -52,9 +52,20 @@ def check_output(path: Path) -> None:
 
 def check_table_output(path: Path) -> None:
     """Refuse a table whose name promises a kind of file that is not written here."""
-    if path.suffix and not path.name.lower().endswith(_TABLES) and not _is_stream(path.resolve()):
+    if path.suffix and not path.name.lower().endswith(_TABLES) and not _is_stream(_resolved(path)):
         rule = f"the name of a table must end in one of {', '.join(_TABLES)}"
         raise InvalidParameterError(rule, path.name, "Name it as what it is, such as predictions.csv.")
+
+
+def _resolved(path: Path) -> Path:
+    """Return the file that a path names behind all links."""
+    try:
+        target = path.resolve()
+    except RuntimeError:  # of Python before 3.13
+        target = path
+    if target.is_symlink():
+        raise InvalidParameterError("the output must not be a link to itself", str(path), "Choose another path.")
+    return target
 
 
 def _is_stream(target: Path) -> bool:
@@ -70,7 +81,7 @@ def _is_stream(target: Path) -> bool:
 def replacing(path: Path) -> Iterator[Path]:
     """A file to write to, which takes the place of ``path`` in one step if all goes well, and else vanishes."""
     check_output(path)
-    target = path.resolve()
+    target = _resolved(path)
     stream = _is_stream(target)
     folder = Path(tempfile.gettempdir()) if stream else target.parent
     if not stream:

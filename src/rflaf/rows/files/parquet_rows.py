@@ -89,6 +89,10 @@ class Cursor:
             yield group, batch.slice(0, taken)
         self._at = stop
 
+    def close(self) -> None:
+        """Close the file that is being read."""
+        self._batches, self._left, self._at = iter(()), None, -1
+
     def _from(self, start: int, at_once: int) -> Iterator[tuple[RowGroup, Any]]:
         first = bisect_right(self._firsts, start) - 1
         skip = start - self._firsts[first]
@@ -222,6 +226,11 @@ class ParquetRows:
         cursor: Cursor = self._cursor  # type: ignore[attr-defined]
         return self._block(cursor.read(start, stop, at_once), stop - start)
 
+    def close(self) -> None:
+        """Close the file that is being read, so that a temporary one is gone when its folder is."""
+        cursor: Cursor = self._cursor  # type: ignore[attr-defined]
+        cursor.close()
+
     def take(self, rows: Array, at_once: int, advance: Callable[[int], None]) -> Block:
         return self._block(picked(self.groups, rows, self.needed, at_once), rows.size, advance)
 
@@ -289,6 +298,7 @@ def open_parquet(request: Request, reader: Reader, wide: Callable[[Request, Read
     single = all(str(kind) in ("float", "halffloat") for kind in types)
     dtype = np.dtype(np.float32 if single else np.float64)
     storage = ParquetRows(groups, encoding, tuple(targets), request.weight, dtype, request.labels)
+    reader.exits.callback(storage.close)
     source, target = FileSource(storage, reader), _target_of(request, schemas[0])
     return OpenRows(source, encoding.feature_names, seen, False, encoding, target, reader.close)
 

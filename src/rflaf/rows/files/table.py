@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -179,10 +180,20 @@ def find_files(paths: Any) -> list[str]:
                 "X must name files that are there", name, "Check the path; a folder must hold .parquet or .csv files."
             )
         found += inside
+    for file in found:
+        refuse_streams(file)
     kinds = {kind_of(file) for file in found}
     if len(kinds) > 1:
         raise InvalidParameterError("all files of a table must be of one kind", sorted(kinds), "Name them by pattern.")
     return found
+
+
+def refuse_streams(file: str | os.PathLike[str]) -> None:
+    """Refuse a pipe or a device: reading it may wait for ever, and nothing can be read from it twice."""
+    mode = os.stat(file).st_mode if os.path.exists(file) else stat.S_IFREG
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        remedy = "Write the rows to a file first; the commands read standard input by the name -."
+        raise InvalidParameterError("a table must be in files", f"{os.fspath(file)}, a pipe or a device", remedy)
 
 
 def digest_of(paths: Any) -> str:
