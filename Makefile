@@ -41,7 +41,8 @@ bench-guard: $(VENV)/.bench
 	$(BIN)/python benchmarks/against.py $(or $(A),HEAD~1) $(or $(B),.)
 
 torture: $(VENV)/.test
-	$(BIN)/python tests/torture/run.py --cases $(or $(CASES),10000) --shard $(or $(SHARD),1/1) --records torture.jsonl
+	$(BIN)/python tests/torture/run.py --cases $(or $(CASES),5000) --shard $(or $(SHARD),1/1) --records torture.jsonl
+	$(BIN)/python tests/torture/run.py --kind tables --cases $(or $(CASES),5000) --shard $(or $(SHARD),1/1) --records torture-tables.jsonl
 
 faults: $(VENV)/.test
 	$(BIN)/python tests/torture/faults.py --times $(or $(TIMES),200)

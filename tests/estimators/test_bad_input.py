@@ -29,6 +29,7 @@ from rflaf.training.train import LEAST_REFINED_ROWS
 pytestmark = pytest.mark.usefixtures("small_pool")
 ROWS = np.random.default_rng(0).standard_normal((30, 3))
 TARGET = ROWS[:, 0] + np.abs(ROWS[:, 1])
+DAYS = pd.date_range("2024-01-01", periods=30)
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)
 
 each_estimator = pytest.mark.parametrize("estimator_class", ESTIMATORS)
@@ -244,10 +245,13 @@ def test_a_single_row_is_refused(estimator_class, stored):
         (TARGET + 1j, ["Complex data not supported"]),
         (TARGET * 1e200, ["the variance of every column", "must be a finite number", "overflow", "Divide columns"]),
         (None, ["requires y to be passed", "y is None"]),
+        (DAYS.to_numpy(), ["must be numbers", "datetime64", "Subtract a date"]),
+        (pd.Series(DAYS.tz_localize("UTC")), ["must be numbers", "Timestamp", "Subtract a date"]),
+        (DAYS - DAYS[0], ["must be numbers", "timedelta64", "Subtract a date"]),
     ],
     ids=[
         "a row short", "three dimensions", "no outputs", "NaN", "inf", "a string", "strings", "complex", "overflow",
-        "nothing",
+        "nothing", "dates", "dates of a zone", "durations",
     ],
 )  # fmt: skip
 @each_estimator

@@ -590,3 +590,14 @@ def test_a_name_that_is_none_ends_the_command_with_one_line_and_no_file(table_mo
     assert run(["export", path, "--to", "c", "--out", str(tmp_path / "model.h"), "--name", "2x"]) == 2
     assert "name must be a C identifier" in capsys.readouterr().err
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.rflaf"]
+
+
+def test_inputs_of_onnx_have_the_names_of_the_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((200, 4)), columns=["a b", "a_b", "2nd/x", "concat"])
+    model = RFLAFRegressor(4, **RANDOM).fit(frame, frame["a b"] + frame["a_b"] ** 2 - frame["concat"])
+    model = RFLAFRegressor(4, **RANDOM).fit(frame.assign(y=model.predict(frame)), "y")
+    exported = to_onnx(model, dtype="float64")
+    assert [put.name for put in exported.graph.input] == list(frame)
+    answers = run_onnx(exported, {name: frame[[name]].to_numpy() for name in frame})[0]
+    np.testing.assert_allclose(answers.ravel(), model.predict(frame), atol=1e-8)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -145,10 +146,8 @@ class ReadsRows(BaseEstimator):
     def _checked(self, X: Any, y: Any, reset: bool, **of_targets: Any) -> tuple[Any, Array]:
         """Return rows and targets in memory, validated by scikit-learn; encoded rows have the names of the table."""
         rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
-        kind = np.asarray(y).dtype
-        if rules.get("y_numeric") and kind.kind in "mM":
-            rule = "targets of a regression must be numbers"
-            raise InvalidParameterError(rule, str(kind), "Subtract a date and divide by a unit of time.")
+        if rules.get("y_numeric"):
+            _refuse_times(np.asarray(y))
         if self.table_encoding_ is None or not isinstance(X, np.ndarray):
             with _quietly():
                 checked: tuple[Any, Array] = validate_data(self, X, y, reset=reset, **rules)
@@ -318,6 +317,15 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
         raise InvalidParameterError(rule, found, remedy)
     out[first : first + answers.shape[0]] = answers
     return out
+
+
+def _refuse_times(y: Array) -> None:
+    """Refuse dates and durations as targets of a regression, also those that an array holds as objects."""
+    of_objects = y.dtype.kind == "O" and y.size and isinstance(y.flat[0], (date, timedelta, np.datetime64))
+    if y.dtype.kind in "mM" or of_objects:
+        kind = type(y.flat[0]).__name__ if of_objects else str(y.dtype)
+        rule = "targets of a regression must be numbers"
+        raise InvalidParameterError(rule, kind, "Subtract a date and divide by a unit of time.")
 
 
 def _quietly() -> np.errstate:

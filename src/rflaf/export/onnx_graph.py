@@ -71,8 +71,18 @@ def convert(estimator: Any, inputs: Sequence[tuple[str, np.dtype[Any], int]]) ->
     used = {node.domain for node in model.graph.node}
     for opset in [opset for opset in model.opset_import if opset.domain not in used]:
         model.opset_import.remove(opset)
+    _name_inputs(model.graph, [name for name, _, _ in inputs])
     onnx.checker.check_model(model)
     return model
+
+
+def _name_inputs(graph: Any, names: Sequence[str]) -> None:
+    """Give the inputs the names asked for; skl2onnx turns those that are no identifiers into others."""
+    wanted = {put.name: name for put, name in zip(graph.input, names, strict=True) if name}
+    for put in graph.input:
+        put.name = wanted.get(put.name, put.name)
+    for node in graph.node:
+        node.input[:] = [wanted.get(name, name) for name in node.input]
 
 
 @dataclass(frozen=True, slots=True)
