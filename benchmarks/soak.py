@@ -1,7 +1,8 @@
 """Fit, predict, save and load in one process for a while: ``python benchmarks/soak.py --minutes 120``.
 
-``--share 0.25`` leaves three quarters of a core to others, by sleeping between rounds. Prints resident memory and open descriptors as it goes. Exit code 1 if memory at the end is more than 5 % above that
-after the first tenth of the time, or a descriptor is left open.
+``--share 0.25`` leaves three quarters of a core to others, by sleeping between rounds. Prints resident memory and open
+descriptors as it goes. Exit code 1 if memory at the end is more than 5 % above that after the first tenth of the time,
+or a descriptor is left open.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def test_an_interruption_while_the_command_is_imported_is_one_line(tmp_path, lat
 def test_an_interruption_that_a_module_turns_into_another_error_is_one_line(tmp_path):
     (tmp_path / "typer.py").write_text(
         "import time\nprint('ready', flush=True)\n"
-        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise ImportError('initialization failed') from None\n"
+        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    raise ImportError('not initialised') from None\n"
     )
     paths = os.pathsep.join([str(tmp_path), *(path for path in sys.path if path)])
     found = interrupted([sys.executable, "-m", "rflaf", "version"], env={**os.environ, "PYTHONPATH": paths})
