@@ -54,24 +54,30 @@ def table_cases(draw: st.DrawFn) -> TableCase:
     for j in range(draw(st.integers(0, 3))):
         columns[f"t{j}"] = _texts(draw(st.sampled_from(TEXTS)), n_rows, rng)
     loss = draw(st.sampled_from(REGRESSIONS + CLASSIFICATIONS))
-    settings = draw(
-        st.fixed_dictionaries(
-            {},
-            optional={
-                "alpha": st.sampled_from([1e-6, 1.0]),
-                "monotone": st.sampled_from([{"n0": 1}, {"n0": -1}, {"n0": 0}]),
-                "interactions": st.sampled_from(["none", [("n0", "n1")]]),
-                "directions": st.just("random"),
-                "curves": st.booleans(),
-            },
-        )
-    )
+    settings = draw(_limits(n_rows, "n1" in columns) if draw(st.booleans()) else _others_settings)
     frame = pd.DataFrame(columns)
     container = draw(st.sampled_from(["pandas", "pandas", "pandas", "arrow"]))
     return TableCase(
         loss, settings, pa.Table.from_pandas(frame) if container == "arrow" else frame,
         _target(draw, loss, n_rows, rng), _others(draw, loss, n_rows, rng),
     )  # fmt: skip
+
+
+_others_settings = st.sampled_from(
+    [{}, {}, {"alpha": 1e-6}, {"alpha": 1.0, "curves": False}, {"directions": "random"}, {"curves": True}]
+)
+
+
+def _limits(n_rows: int, pairs: bool) -> st.SearchStrategy[dict[str, Any]]:
+    """Return settings of monotone columns and interactions, most of them possible."""
+    if n_rows < 30:
+        return _others_settings
+    interactions = ["none", [("n0", "n1")]] if pairs else ["none"]
+    optional = {
+        "monotone": st.sampled_from([{"n0": 1}, {"n0": -1}, {"n0": 0}]),
+        "interactions": st.sampled_from(interactions),
+    }
+    return st.fixed_dictionaries({}, optional=optional)
 
 
 def _texts(kind: str, n_rows: int, rng: np.random.Generator) -> Any:
@@ -102,8 +108,8 @@ def _target(draw: st.DrawFn, loss: str, n_rows: int, rng: np.random.Generator) -
         names = [f"c{k}" for k in range(P.shape[1])]
         return draw(st.sampled_from([P, SoftLabels(names, P), pd.DataFrame(P, columns=names)]))
     if loss in CLASSIFICATIONS:
-        labels = [["no", "yes"], ["a", "b", "c"], list(range(10)), [True, False], [-1.5, 2.5]]
-        return rng.choice(np.array(draw(st.sampled_from(labels))), n_rows, p=None)
+        labels = [["no", "yes"], ["a", "b", "c"], list(range(10)), [True, False], [-7, 3]]
+        return rng.choice(np.array(draw(st.sampled_from(labels))), n_rows)
     if loss in ("poisson", "gamma", "tweedie"):
         positive = {"poisson": rng.poisson(2.0, n_rows), "gamma": rng.gamma(2.0, 1.0, n_rows) + 1e-3}
         return positive.get(loss, rng.gamma(1.0, 1.0, n_rows) * (rng.random(n_rows) < 0.6)) * draw(
@@ -116,7 +122,7 @@ def _target(draw: st.DrawFn, loss: str, n_rows: int, rng: np.random.Generator) -
 def _others(draw: st.DrawFn, loss: str, n_rows: int, rng: np.random.Generator) -> dict[str, Any]:
     others = {"sample_weight": _weights(draw, n_rows, rng)}
     if loss in REGRESSIONS and draw(st.integers(0, 3)) == 0:
-        others["offset"] = rng.standard_normal(n_rows) * draw(st.sampled_from([1.0, 1e-6, 100.0]))
+        others["offset"] = rng.standard_normal(n_rows) * draw(st.sampled_from([1.0, 1e-6, 100.0, 1000.0]))
     rare = draw(st.sampled_from(["", "", "", "groups", "time"]))
     if rare:
         others[rare] = rng.integers(0, 6, n_rows)
@@ -236,6 +242,7 @@ def _ask_numbers(model: Any, case: TableCase) -> None:
     reasons = _or_refused(lambda: model.explain(case.X))
     if reasons is not None:
         need(np.isfinite(reasons.values).all(), "reasons that are not finite")
+        need(np.isfinite(model.interaction_strengths(case.X)).all(), "interactions that are not finite")
 
 
 def _or_refused(ask: Any) -> Any:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import rflaf
@@ -59,3 +62,45 @@ def test_the_sums_of_targets_too_large_to_square_are_not_kept():
     with pytest.raises(rflaf.InvalidParameterError, match="needs the sums"):
         model.prune(2)
     assert np.isfinite(model.predict(X, return_std=True)[1]).all()
+
+
+def test_reasons_of_huge_answers_are_those_of_small_ones():
+    X = np.random.default_rng(0).standard_normal((60, 10))
+    small = rflaf.RFLAFRegressor(8, directions="random", random_state=0).fit(X, X[:, 0] * X[:, 1])
+    huge = rflaf.RFLAFRegressor(8, directions="random", random_state=0).fit(X, 2.0**200 * X[:, 0] * X[:, 1])
+    for reasons in ("values", "standard_error"):
+        found, expected = (getattr(model.explain(X[:5]), reasons) for model in (huge, small))
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(found / 2.0**200, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        huge.interaction_strengths(X[:5]) / 2.0**200, small.interaction_strengths(X[:5]), rtol=1e-6, atol=1e-9
+    )
+
+
+def test_the_interactions_of_a_huge_constant_are_none():
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    model = rflaf.RFLAFRegressor(3, directions="random", random_state=0).fit(X, np.full(60, 3e200))
+    assert not model.interaction_strengths(X).any()
+
+
+def test_offsets_that_leave_no_numbers_are_refused_and_large_predictions_stay_finite():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y, model = np.ones(60), rflaf.RFLAFRegressor(3, loss="tweedie", directions="random", random_state=0)
+    with pytest.raises(rflaf.InvalidParameterError, match=r"y exp\(-offset\).* Divide the exposures"):
+        model.fit(X, y, offset=np.where(X[:, 0] > 0, -800.0, 0.0))
+    model.fit(X, y + (X[:, 0] > 0))
+    assert np.isfinite(model.predict(X, offset=np.full(60, 1e4))).all()
+
+
+def test_whole_numbers_beyond_double_precision_are_read_by_every_door(tmp_path):
+    rng = np.random.default_rng(0)
+    keys = rng.integers(2**55, 2**60, 60)
+    frame = pd.DataFrame({"key": keys, "x": rng.standard_normal(60)}).assign(y=lambda frame: frame["x"] ** 2)
+    pa.parquet.write_table(pa.Table.from_pandas(frame), tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = rflaf.RFLAFRegressor(3, directions="random", random_state=0)
+    found = [
+        model.fit(rows, "y").predict(frame)
+        for rows in (frame, pa.Table.from_pandas(frame), tmp_path / "t.parquet", tmp_path / "t.csv")
+    ]
+    assert all(np.array_equal(found[0], other) for other in found)

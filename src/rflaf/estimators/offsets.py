@@ -18,7 +18,12 @@ def without_offset(loss: Loss, y: Any, weight: Any, offset: Any) -> tuple[Array,
     y = np.asarray(y, np.float64)
     off = _checked(offset, len(y))
     given = np.ones(len(y)) if weight is None else np.asarray(weight, np.float64)
-    targets, weights = loss.without_offset(y.reshape(len(y), -1), off, given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        targets, weights = loss.without_offset(y.reshape(len(y), -1), off, given)
+    if not (np.isfinite(targets).all() and np.isfinite(weights).all()):
+        rule = "y exp(-offset), and weights times their power of exp(offset), must be numbers"
+        found = f"offsets from {off.min():g} to {off.max():g}"
+        raise InvalidParameterError(rule, found, "Divide the exposures by their mean.")
     return targets.reshape(y.shape), None if weight is None and weights is given else weights
 
 

@@ -57,7 +57,7 @@ def contributions(
     model: RandomFeatureModel, X: Array, bases: Array, groups: ColumnGroups, n_orders: int, n_threads: int = 1
 ) -> Contributions:
     """Share f at rows ``X`` (n_rows, n_features) out among groups of columns; ``bases`` (n_bases, n_features)."""
-    parts, n_groups = additive_arrays(model, groups.of_column), groups.count
+    (parts, units), n_groups = _near_one(additive_arrays(model, groups.of_column)), groups.count
     n_outputs, width = model.n_outputs, parts.bias.size
     orders = balanced_orders(n_groups, len(bases), max(1, n_orders // 2))
     shape = (X.shape[0], n_groups, n_outputs)
@@ -79,7 +79,25 @@ def contributions(
         )  # fmt: skip
 
     _in_threads(explain, X.shape[0], n_threads)
+    for unit in units:
+        values *= unit
+        errors *= unit
     return Contributions(values, errors, model.decision(bases).mean(axis=0))
+
+
+def _near_one(parts: _kernels.contributions.Additive) -> tuple[_kernels.contributions.Additive, tuple[Array, Array]]:
+    """Return the arrays with activations and output weights near one, for single precision, and the units of both.
+
+    Units are powers of two, so that nothing is rounded.
+    """
+    height = _unit_of(np.abs(parts.table).max(initial=0.0))
+    slopes = _unit_of(np.abs(parts.v).max(axis=1, initial=0.0))
+    return parts._replace(table=parts.table / height, v=parts.v / slopes[:, None]), (height, slopes)
+
+
+def _unit_of(size: Array) -> Array:
+    """Return the largest powers of two up to positive sizes."""
+    return np.exp2(np.frexp(size)[1] - 1.0)
 
 
 def _in_threads(explain: Callable[[int, int], None], n_rows: int, n_threads: int) -> None:
@@ -141,23 +159,27 @@ def pair_strengths(model: RandomFeatureModel, X: Array, bases: Array, groups: Co
     Entry i, j is the root mean square, over rows, base rows and outputs, of f(x_ij) - f(x_i) - f(x_j) + f(base).
     """
     squares = np.zeros((groups.count, groups.count))
+    size = np.abs(model.decision(bases)).max(initial=0.0)
+    unit = float(_unit_of(size))  # in which squares do not overflow
     for base in bases:
         for start in range(0, X.shape[0], _PAIR_ROWS):
-            _add_pairs(model, X[start : start + _PAIR_ROWS], base, groups, squares)
+            _add_pairs(model, X[start : start + _PAIR_ROWS], base, groups, unit, squares)
     squares /= max(X.shape[0], 1) * len(bases) * model.n_outputs
-    rounding = (_ROUNDING * float(np.abs(model.decision(bases)).max(initial=0.0))) ** 2
+    rounding = (_ROUNDING * float(size) / unit) ** 2
     squares[squares <= max(rounding, _ROUNDING**2 * float(squares.max(initial=0.0)))] = 0.0
-    return np.sqrt(squares + squares.T)
+    return unit * np.sqrt(squares + squares.T)
 
 
-def _add_pairs(model: RandomFeatureModel, rows: Array, base: Array, groups: ColumnGroups, squares: Array) -> None:
+def _add_pairs(
+    model: RandomFeatureModel, rows: Array, base: Array, groups: ColumnGroups, unit: float, squares: Array
+) -> None:
     """Add to ``squares[i, j]``, i < j, the squared interactions of groups i and j at rows against one base row."""
     none = model.decision(base[None])
 
     def gain(columns: Array) -> Array:
         moved = np.tile(base, (rows.shape[0], 1))
         moved[:, columns] = rows[:, columns]
-        return model.decision(moved) - none
+        return (model.decision(moved) - none) / unit
 
     members = [groups.members(group) for group in range(groups.count)]
     alone = [gain(columns) for columns in members]

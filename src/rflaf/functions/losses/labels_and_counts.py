@@ -16,6 +16,7 @@ from .base import LEAST_SHARE, Loss, Units
 HIGHEST_LOGARITHM = 88.0  # of a predicted count: more is no number in single precision
 _STRAIGHT_ABOVE = 30.0  # in units of the mean count: the loss continues as a straight line
 _CURVED = (-30.0, 30.0)  # f of the Tweedie and Gamma losses, which continue as straight lines
+_MOST_OFFSET = 600.0  # beyond which any mean is more than can be predicted
 _MOST_COUNT = 1e34  # of which some thousandfold can still be predicted
 _MOST_WITHOUT_INTERCEPT = 1e10  # mean count, which is not scaled then
 
@@ -174,7 +175,8 @@ class _OfLogarithm(Loss):
         return y * np.exp(-offset), weight * np.exp((2 - self.variance_power) * offset)[:, 0]
 
     def with_offset(self, mean: Array, offset: Array) -> Array:
-        return mean * np.exp(offset)
+        most = np.exp(HIGHEST_LOGARITHM)
+        return np.minimum(mean * np.exp(np.minimum(offset, _MOST_OFFSET)), most)
 
     @property
     def variance_power(self) -> float:

@@ -171,9 +171,14 @@ def _as_numbers(values: Any) -> Any:
     """Times of the day in hours, durations in seconds."""
     pa = require_arrow()
     if pa.types.is_time(values.type):
-        micro = values.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64())
+        micro = as_floats(values.cast(pa.time64("us"), safe=False).cast(pa.int64()))
         return pa.compute.divide(micro, 3.6e9)
-    return pa.compute.divide(values.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
+    return pa.compute.divide(as_floats(values.cast(pa.duration("us"), safe=False).cast(pa.int64())), 1e6)
+
+
+def as_floats(values: Any) -> Any:
+    """Return an Arrow array as float64; whole numbers beyond 2^53, such as keys, are rounded as in any array."""
+    return values.cast("float64", safe=False)
 
 
 def as_texts(values: Any) -> Any:

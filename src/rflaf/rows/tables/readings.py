@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .cells import Texts, require_arrow
+from .cells import Texts, as_floats, require_arrow
 
 _MONEY = r"[$€£¥₹₽]|USD|EUR|GBP|CHF|JPY"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -216,7 +216,7 @@ def numbers_in(values: Any, reading: str = "number") -> Any:
             return pa.nulls(len(values), pa.float64())
         numbers = values.spread(read.to_numpy(zero_copy_only=False), np.nan)
         return pa.array(numbers, pa.float64(), from_pandas=True)
-    return pa.nulls(len(values), pa.float64()) if pa.types.is_timestamp(values.type) else values.cast(pa.float64())
+    return pa.nulls(len(values), pa.float64()) if pa.types.is_timestamp(values.type) else as_floats(values)
 
 
 def dates_in(values: Any, reading: str = "date") -> Any:
@@ -229,7 +229,7 @@ def dates_in(values: Any, reading: str = "date") -> Any:
         )
         return read.take(pa.array(values.at, mask=values.at < 0))
     if reading in UNITS and not pa.types.is_timestamp(values.type):
-        scaled = pa.compute.multiply(values.cast(pa.float64()), UNITS[reading])
+        scaled = pa.compute.multiply(as_floats(values), UNITS[reading])
         return pa.compute.round(scaled).cast(pa.int64()).cast(kind)
     return values if pa.types.is_timestamp(values.type) else pa.nulls(len(values), kind)
 

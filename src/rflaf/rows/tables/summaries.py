@@ -12,7 +12,19 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 
-from .cells import MISSING, Texts, as_table, as_texts, clean, days_of, is_declared, n_missing, require_arrow, valid
+from .cells import (
+    MISSING,
+    Texts,
+    as_floats,
+    as_table,
+    as_texts,
+    clean,
+    days_of,
+    is_declared,
+    n_missing,
+    require_arrow,
+    valid,
+)
 from .readings import READINGS
 
 MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
@@ -270,7 +282,7 @@ def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int,
     types = require_arrow().types
     if not isinstance(values, Texts) and (types.is_integer(values.type) or types.is_floating(values.type)):
         present = values.drop_null()
-        floats = present.cast("float64").to_numpy(zero_copy_only=False)
+        floats = as_floats(present).to_numpy(zero_copy_only=False)
         moments, limit = Moments.of(floats), MOST_COUNTED if coded else _MOST_NUMBERS
         codes = _levels_of_numbers(present, limit)
         order = Order.of(floats) if moments.whole and not values.null_count else Order()
@@ -296,7 +308,7 @@ def _summarise_typed(values: Any, declared: bool, most: tuple[int, int]) -> Colu
     """Summarise truth values or dates."""
     pa = require_arrow()
     present, truths = values.drop_null(), pa.types.is_boolean(values.type)
-    numbers = present.cast("float64").to_numpy(zero_copy_only=False) if truths else np.empty(0)
+    numbers = as_floats(present).to_numpy(zero_copy_only=False) if truths else np.empty(0)
     named = _levels_of_numbers(present, _MOST_NUMBERS)
     return ColumnSummary(
         len(values),
