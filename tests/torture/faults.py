@@ -39,7 +39,6 @@ from rflaf.study import experiments, protocols, runner
 sys.path.insert(0, str(Path(__file__).parent))
 import clusters
 
-checkpoint._LEAST_SECONDS, checkpoint._BYTES_PER_SECOND = 0.0, float("inf")  # every pass is recorded
 LIMITED = """
 import resource, sys, numpy as np, rflaf
 rng = np.random.default_rng(0)
@@ -378,6 +377,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--records", type=Path, default=Path("faults.jsonl"))
     given = parser.parse_args()
+    checkpoint._LEAST_SECONDS, checkpoint._BYTES_PER_SECOND = 0.0, float("inf")  # every pass is recorded
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     known = [json.loads(line) for line in given.records.read_text().splitlines()] if given.records.exists() else []
     end = time.monotonic() + 60 * given.minutes
