@@ -75,7 +75,7 @@ def main() -> int:
     minutes = given.minutes
     began, number, first = time.monotonic(), 0, None
     with tempfile.TemporaryDirectory() as name:
-        while (passed := (time.monotonic() - began) / 60) < minutes or number < 30:
+        while (passed := (time.monotonic() - began) / 60) < minutes or number < 17:
             used = time.process_time()
             one_round(number, Path(name))
             number += 1
