@@ -12,7 +12,7 @@ from tables import check_table, table_cases
 
 @pytest.mark.slow
 @settings(
-    max_examples=int(os.environ.get("RFLAF_TORTURE", "100")),
+    max_examples=int(os.environ.get("RFLAF_TORTURE", "70")),
     deadline=None,
     database=None,
     derandomize=True,
