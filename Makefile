@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test quick coverage lint docs bench bench-frontier bench-guard torture faults clean distclean
+.PHONY: run test quick coverage lint docs bench bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -35,6 +35,15 @@ bench: $(VENV)/.bench
 
 bench-frontier: $(VENV)/.bench
 	$(BIN)/python benchmarks/frontier.py
+
+# Fit and predict against n, d, S, N and the pool; then the compiled loops against the roofs of this machine.
+bench-costs: $(VENV)/.bench
+	$(BIN)/python benchmarks/costs.py
+	$(BIN)/python benchmarks/loops.py
+
+# The paper's claim: error against width for plain, leverage, convex and refined.
+bench-widths: $(VENV)/.bench
+	$(BIN)/python benchmarks/widths.py
 
 # make bench-guard A=main B=. compares two commits or folders; fails on a slowdown.
 bench-guard: $(VENV)/.bench

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,23 +12,13 @@ import numpy as np
 from breadth_data import PROTOCOLS
 from breadth_models import CONSTANT
 from breadth_summary import Comparison, Standing, groups, ranks, split_by_part, standings
+from markdown_tables import markdown_table
 
 from rflaf.study import leaderboard
 
 FEW_ROWS = 100
 ABOUT = ("kind", "name", "task", "half", "rows", "columns", "splits", "measure")
 NUMBERS = ("method", "loss", "rank", "fit_seconds", "predict_microseconds", "message")
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(_cell(value) for value in line) + " |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return "-" if math.isnan(value) else "failed" if math.isinf(value) else f"{value:.4g}"
-    return str(value)
 
 
 STANDING_HEAD = (

@@ -1,4 +1,4 @@
-"""The tables of docs/evidence.md and the numbers of the README from the records in docs/results.
+"""The tables and sentences of the README and of pages in docs/ that rest on the records in docs/results.
 
 python benchmarks/evidence.py [--check]. A table stands between ``<!-- records FILE -->`` and ``<!-- end -->``, a
 sentence between ``<!-- NAME -->`` and ``<!-- end -->``. With `--check` nothing is written, and it fails where a page
@@ -13,31 +13,115 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", ROOT / "docs" / "evidence.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("evidence", "costs", "widths")))
 MARK = re.compile(r"(<!-- (?:records )?([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def read(name: str) -> Any:
+    """The summary of some records."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def place(number: int) -> str:
+    """A place in words."""
+    return ("first", "second", "third")[number - 1] if number <= 3 else f"{number}th"
+
+
+def splits(summary: Any) -> str:
+    """How many of the splits of a protocol there are records of."""
+    seen, asked = summary["seeds"], summary["seeds_of_protocol"]
+    return f"all {asked} splits" if seen >= asked else f"the first {seen} of its {asked} splits"
 
 
 def srbench_sentence() -> str:
     """Ours among the published methods, in a sentence."""
-    summary = json.loads((RESULTS / "srbench.json").read_text())
+    summary = read("srbench")
     ours = next(one for one in summary["standings"] if one["algorithm"] == "rflaf")
     other = next(one for one in summary["standings"] if one["algorithm"] != "rflaf")
     n_others = len(summary["standings"]) - 1
-    splits = f"the first {summary['seeds']} of its {summary['seeds_of_protocol']} splits each"
     between = f"95% interval {ours['low']:.1f} to {ours['high']:.1f}"
     return (
-        f"**SRBench**, {summary['problems']} public regression problems by its own protocol ({splits}), beside the "
-        f"published results of {n_others} methods: mean rank **{ours['rank']:.1f}** by r2 ({between}), first on "
-        f"{ours['first']}; the next, {other['algorithm']}, has {other['rank']:.1f} (`rflaf bench srbench`)."
+        f"**SRBench**, {summary['problems']} public regression problems by its own protocol ({splits(summary)} each), "
+        f"beside the published results of {n_others} methods: mean rank **{ours['rank']:.1f}** by r2 ({between}), "
+        f"first on {ours['first']}; the next, {other['algorithm']}, has {other['rank']:.1f}. By numbers stored it has "
+        f"rank {ours['size_rank']:.1f} of {n_others + 1}: accurate and quick, not small (`rflaf bench srbench`)."
     )
+
+
+def srbench_paragraph() -> str:
+    """What the table of SRBench shows, and how far to trust it."""
+    summary = read("srbench")
+    ours = next(one for one in summary["standings"] if one["algorithm"] == "rflaf")
+    places = {
+        kind: place(1 + sum(one[kind] < ours[kind] for one in summary["standings"]))
+        for kind in ("rank", "time_rank", "size_rank")
+    }
+    noise = (
+        "" if summary["seeds"] >= summary["seeds_of_protocol"] else ", whose medians are noisier; the command resumes"
+    )
+    smallest = min(one["size"] for one in summary["standings"])
+    return (
+        f"Ranks are means over the {summary['problems']} problems at hand, with bootstrap intervals over the problems. "
+        f"The records hold {splits(summary)} of each{noise}. Sizes are the numbers stored in a model, or the nodes of "
+        f"a formula; times are seconds of training, ours on another machine than theirs. Among "
+        f"{len(summary['standings'])} methods ours is {places['rank']} by mean rank in r2, {places['time_rank']} by "
+        f"time and {places['size_rank']} by size: it stores {ours['size']:,.0f} numbers in the median, the smallest "
+        f"formulas have {smallest:,.0f} nodes."
+    )
+
+
+def frontier_paragraph() -> str:
+    """The rows of the frontier."""
+    summary = read("frontier")
+    return (
+        f"All models get the same numbers; all are untuned. The records hold {summary['sets']} sets with up to "
+        f"{summary['rows']:,} training rows each, one split, {summary['methods']} models."
+    )
+
+
+def costs_sentence() -> str:
+    """The largest exponents in the number of rows."""
+    curves = [one for one in read("costs")["curves"] if one["axis"] == "n"]
+    fit, predict = (max((o for o in curves if o["what"] == w), key=lambda o: o["exponent"]) for w in ("fit", "predict"))
+    return (
+        f"From {fit['from']:,} to {fit['to']:,} rows the largest exponent of a fit is {fit['exponent']:.2f} "
+        f"({fit['model']}), of a prediction {predict['exponent']:.2f} ({predict['model']})."
+    )
+
+
+def loops_sentence() -> str:
+    """How many loops reach half of their roof."""
+    shares = read("loops")["loops"]
+    half, in_turn = (sum(one[kind] >= 0.5 for one in shares) for kind in ("share", "in_turn"))
+    return (
+        f"Of {len(shares)} loops {half} reach half of their largest bound, and {in_turn} reach half of all bounds one "
+        f"after the other."
+    )
+
+
+def widths_sentence() -> str:
+    """Narrow refined models against wide plain ones."""
+    summary = read("widths")
+    return (
+        f"**Width**: {summary['narrow']} refined components err no more than {summary['wide']} plain random ones on "
+        f"{summary['narrow_refined_beats_wide_plain']} of {summary['sets']} regressions (`make bench-widths`)."
+    )
+
+
+def widths_paragraph() -> str:
+    """The rows behind the widths."""
+    summary = read("widths")
+    over = "one split" if summary["seeds"] == 1 else f"means of {summary['seeds']} splits"
+    return f"The records hold {summary['sets']} regressions with up to {summary['rows']:,} training rows, {over} each."
 
 
 def frontier_sentence() -> str:
     """How many sets ours owns at two budgets."""
-    summary = json.loads((RESULTS / "frontier.json").read_text())
+    summary = read("frontier")
     owned = {
         budget: sum(method.startswith("rflaf") for method in by_set.values())
         for budget, by_set in summary["owners"].items()
@@ -50,10 +134,21 @@ def frontier_sentence() -> str:
     )
 
 
+SENTENCES = {
+    "srbench-sentence": srbench_sentence,
+    "srbench-paragraph": srbench_paragraph,
+    "frontier-sentence": frontier_sentence,
+    "frontier-paragraph": frontier_paragraph,
+    "costs-sentence": costs_sentence,
+    "loops-sentence": loops_sentence,
+    "widths-sentence": widths_sentence,
+    "widths-paragraph": widths_paragraph,
+}
+
+
 def text_of(name: str) -> str:
     """What stands at a mark."""
-    sentences = {"srbench-sentence": srbench_sentence, "frontier-sentence": frontier_sentence}
-    return sentences[name]() if name in sentences else (RESULTS / name).read_text().strip()
+    return SENTENCES[name]() if name in SENTENCES else (RESULTS / name).read_text(encoding="utf-8").strip()
 
 
 def filled(page: str) -> str:

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from breadth_data import found
-from breadth_report import markdown_table
 from interleaved import medians
+from markdown_tables import markdown_table
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import RidgeCV

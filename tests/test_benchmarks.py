@@ -20,6 +20,7 @@ SHARED_PARTS = {
     "breadth_report",
     "breadth_summary",
     "interleaved",
+    "markdown_tables",
     "memory",
     "tables",
 }
@@ -71,7 +72,11 @@ RUNS = {  # script: a small run, and what its table shows
         "kin8nm --rows 60 --seeds 0 --widths 2 3 --trees 5",
         r"kin8nm +LightGBM, 5 trees +[\d.]+(.*\n)+kin8nm, 1 % of y shifted",
     ),
-    "evidence": ("--check", r"docs/evidence.md: 2 places from the records"),
+    "costs": (
+        "--models plain --axes S --most 50 --rows 256 --rounds 1 --out c.jsonl --picture c.png",
+        r"\| plain \| S \| 25 to 50 \| \*\*-?[\d.]+\*\* (.*\n)+\| plain \| S \| 25 to 50 ",
+    ),
+    "evidence": ("--check", r"docs/evidence.md: \d places from the records"),
     "exact": ("--rows 200 --seeds 0 --widths 3", r"S=3 +exact / sample: error [+-][\d.]+%, time [\d.]+ times"),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
     "frontier": (
@@ -82,8 +87,16 @@ RUNS = {  # script: a small run, and what its table shows
         "coverage few quantiles crossings --sets fanned --rows 100 --width 3 --draws 1 --random-rows 1000",
         r"largest distance from the level(.*\n)+0 crossings in 1000 random rows",
     ),
+    "loops": (
+        "--rounds 1 --rows 96 --width 8 --columns 3 --size 8 --out l.json",
+        r"\| features.predict, float32 \| [\d.]+ ",
+    ),
     "house": ("", r"lines of source +\d+"),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
+    "widths": (
+        "--sets bowl --rows 80 --seeds 0 --widths 3 4 --out w.jsonl --picture w.png",
+        r"\| bowl \| (\*\*)?0\.\d",
+    ),
     "walks": ("", r"hops of predict: [1-8]\n"),
     "scale": ("--rows 1000 2000 --models 'width 300, shared'", r"width 300, shared: cost grows with exponent"),
 }
@@ -114,7 +127,7 @@ def test_a_benchmark_prints_its_table(name, tmp_path):
     if name == "pictures":
         command += ["--folder", str(tmp_path)]
     made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
-    if name in {"breadth", "frontier"}:
+    if name in {"breadth", "frontier", "widths"}:
         made_up_sets(tmp_path)
         made_up["RFLAF_DATA_DIR"] = str(tmp_path)
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=made_up, cwd=tmp_path)
