@@ -18,7 +18,7 @@ from rflaf.functions.bases import Basis, BSplineBasis, Pieces, RBFBasis, fit_fun
 from rflaf.rows.blocks import ArraySource, array_source
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.rows.folds import folds_of
-from rflaf.training import final_fit
+from rflaf.training import ridge_rule
 from rflaf.training.final_fit import FitResult
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
@@ -213,8 +213,8 @@ def test_an_alpha_that_is_chosen_has_the_lowest_leave_one_out_error(intercept):
 @pytest.fixture
 def held_out_ridges(monkeypatch):
     """Ridges are chosen on rows held out even for few unknowns and few rows."""
-    monkeypatch.setattr(final_fit, "_FEW_UNKNOWNS", 10)
-    monkeypatch.setattr(final_fit, "_FEW_ROWS", 100)
+    monkeypatch.setattr(ridge_rule, "_FEW_UNKNOWNS", 10)
+    monkeypatch.setattr(ridge_rule, "_FEW_ROWS", 100)
 
 
 @each_intercept
@@ -246,7 +246,7 @@ def test_the_alpha_of_rows_held_out_knows_neither_blocks_nor_repetitions():
 
 @pytest.mark.usefixtures("held_out_ridges")
 def test_of_many_rows_a_sample_is_held_out(monkeypatch):
-    monkeypatch.setattr(final_fit, "JUDGED_ROWS", 50)
+    monkeypatch.setattr(ridge_rule, "JUDGED_ROWS", 50)
     X, y = sine_rows(400)
     assert fit(X, y, replace(PLAIN, alpha=None)).alpha > 0
 

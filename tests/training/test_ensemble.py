@@ -18,7 +18,7 @@ from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy
 from rflaf.rows.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_turn
 from rflaf.training import final_fit
-from rflaf.training.final_fit import _Choice
+from rflaf.training.ridge_rule import RidgeChoice
 from rflaf.training.solvers.refined import ensemble
 from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
 from rflaf.training.solvers.refined.ensemble import (
@@ -205,7 +205,7 @@ def test_the_estimator_keeps_the_output_weights_of_its_members():
 
 
 def test_the_intercept_is_that_of_the_trained_weights_also_where_their_sums_are_singular(monkeypatch):
-    monkeypatch.setattr(final_fit, "_by_leave_one_out", lambda *_: _Choice(1e-13))
+    monkeypatch.setattr(final_fit, "by_leave_one_out", lambda *_: RidgeChoice(1e-13))
     table = some_table(700)
     X, y = table.X.astype(np.float32), table.y[:, 0] + 5
     model = RFLAFRegressor(64, alpha=1e-5, curves=False, random_state=0).fit(X, y)

@@ -20,8 +20,8 @@ from rflaf.functions.losses import Logistic
 from rflaf.model import greedy
 from rflaf.rows import blocks
 from rflaf.rows.files import open_table
-from rflaf.training import final_fit, pools, specification
 from rflaf.training import memory as memory_plan
+from rflaf.training import pools, ridge_rule, specification
 from rflaf.training.memory import TableSize, fit_stages, least_memory, plan_fit, plan_more
 from rflaf.training.solvers.refined import search
 from rflaf.training.specification import FitSpec
@@ -274,7 +274,7 @@ def test_the_resident_memory_of_a_fit_from_files_grows_by_no_more_than_its_budge
     [
         ("READ_AHEAD", blocks),
         ("MOST_ROWS", blocks),
-        ("JUDGED_ROWS", final_fit),
+        ("JUDGED_ROWS", ridge_rule),
         ("GREEDY_ROWS", pools),
         ("LEAST_GREEDY_ROWS", pools),
         ("SEARCH_ROWS", specification),

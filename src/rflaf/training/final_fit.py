@@ -21,18 +21,16 @@ from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.features import RowFeatures, compile_map, sum_robust_equations
 from rflaf.model.greedy import Selection
 from rflaf.model.indicators import typical_row
-from rflaf.model.last_layer import LastLayer, noise_variance, unscale_layer
+from rflaf.model.last_layer import LastLayer, unscale_layer
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
-from rflaf.model.ridge import Remedy, RidgeSolution, RidgeSystem, walk_downhill
-from rflaf.rows.blocks import Block, Scratch, in_double_precision
-from rflaf.rows.executors import Executor
+from rflaf.model.ridge import Remedy, RidgeSolution
+from rflaf.rows.blocks import in_double_precision
 
 from .held_out import (
     HeldOut,
     Judged,
-    errors_by_folds,
     judge_left_out,
     judged,
     left_out_by_folds,
@@ -40,25 +38,25 @@ from .held_out import (
     report_held_out,
     residual_lost,
     rows_in_use,
-    sum_some_rows,
+    rows_to_judge_by,
 )
 from .online import Terms
 from .problem import Fit
+from .ridge_rule import JUDGED_ROWS, RidgeChoice, best_ridge, by_leave_one_out, choose_jointly, many_rows, noise_of
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
 from .solvers.convex_loss.descent import tolerance, whiten
 from .solvers.exact_search import ExactTask, descend
+from .solvers.joint_model import JointSums
 from .solvers.leverage import Leverage, Pool
 from .solvers.per_component import ExpandedMap, expand, leading_shapes, solve_per_component
 from .solvers.refined.encoded_rows import read
 from .solvers.refined.search import Outliers, Trial
 from .solvers.shared_activation import LearnedActivation, minimise_on_sphere
 from .solvers.sparse_activation import minimise_sparse
+from .solvers.whole_problem import Place, WholeProblem
 from .solvers.whole_risk import WholeRisk
 
 SAMPLE_ROWS = 2000  # to measure the importance of columns on
-JUDGED_ROWS = 8000  # sampled to choose a ridge by
-_FEW_UNKNOWNS = 512  # up to here eigenvalues are cheap
-_FEW_ROWS = 2000
 _FALL, _SPARSE_FALL = 1e-15, 1e-10  # of the objective in a step or a round, at which an exact descent ends
 _TOLERANCE = 1e-5  # of the gradient at the constant answer
 
@@ -162,7 +160,7 @@ def fit_shared(fit: Fit, directions: Directions, learned: LearnedActivation) -> 
     system = equations.system(spec.intercept)
     choice = best_ridge(fit, features, directions, directions.importance, equations, system)
     solution = system.solve(choice.ridge)
-    layer = LastLayer(equations, choice.ridge, _noise(system, solution, choice), spec.intercept)
+    layer = LastLayer(equations, choice.ridge, noise_of(system, solution, choice), spec.intercept)
     without = judge_left_out(fit, features, directions.importance, solution)
     return replace(_of_ridge(activation, solution, layer), judged=without)
 
@@ -171,22 +169,29 @@ def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivatio
     """Fit activation and output weights together, to the minimum on all rows and components."""
     if not fit.closed_form:
         return _descend_exactly_by_loss(fit, directions, learned)
-    spec, choices = fit.spec, dict[float, _Choice]()
+    spec, choices = fit.spec, dict[float, RidgeChoice]()
     double = replace(fit, problem=replace(fit.problem, source=in_double_precision(fit.source)))
+    judges = rows_to_judge_by(fit, JUDGED_ROWS) if many_rows(fit, fit.source.n_samples) else None
 
     def choose_ridge(a: Array, equations: NormalEquations) -> float:
         features = compile_map(directions, spec.basis.pieces(a[None]), a[None], double.source.dtype)
         system = equations.system(spec.intercept)
-        choice = best_ridge(double, features, directions, directions.importance, equations, system)
+        return kept(best_ridge(double, features, directions, directions.importance, equations, system))
+
+    def choose_by_slopes(problem: WholeProblem, place: Place, sums: JointSums) -> float:
+        choice = None if judges is None else choose_jointly(problem, place, sums, judges)
+        return choose_ridge(place.a, place.equations) if choice is None else kept(choice)
+
+    def kept(choice: RidgeChoice) -> float:
         choices[choice.ridge] = choice
         return choice.ridge
 
     task = ExactTask(fit.source, directions, spec.basis, spec.intercept, fit.rng, fit.executor, spec.l1)
     alpha = learned.alpha if spec.alpha is None else spec.alpha
-    descent = descend(task, learned.a, alpha * directions.n_draws, choose_ridge)
+    descent = descend(task, learned.a, alpha * directions.n_draws, choose_ridge, choose_by_slopes)
     place, activation = descent.place, Activation(spec.basis, descent.place.a[None], learned.covariance)
-    choice = choices[place.solution.ridge]
-    layer = LastLayer(place.equations, choice.ridge, _noise(place.system, place.solution, choice), spec.intercept)
+    choice = choices.get(place.solution.ridge, RidgeChoice(place.solution.ridge))
+    layer = LastLayer(place.equations, choice.ridge, noise_of(place.system, place.solution, choice), spec.intercept)
     features = compile_map(directions, spec.basis.pieces(activation.coefficients), place.a[None], fit.source.dtype)
     without = judge_left_out(fit, features, directions.importance, place.solution)
     fitted = replace(_of_ridge(activation, place.solution, layer), judged=without)
@@ -225,7 +230,7 @@ def fit_per_component(fit: Fit, directions: Directions) -> Fitted:
     solution = system.solve(choice.ridge)
     learned = solve_per_component(equations, solution, features.T, spec.intercept)
     left_out = left_out_by_folds(fit, features, importance, system, choice.ridge)
-    noise = _noise(system, solution, choice) if left_out is None else noise_left_out(fit, left_out)
+    noise = noise_of(system, solution, choice) if left_out is None else noise_left_out(fit, left_out)
     noise += residual_lost(learned.equations, learned.v, solution, spec.intercept)
     layer = LastLayer(learned.equations, choice.ridge, noise, spec.intercept)
     fitted = _of_ridge(_of_shapes(spec.basis, learned.a), solution, layer)
@@ -261,7 +266,7 @@ def keep_trained(
     equations = sum_robust_equations(fit.source, features, v, delta, fit.executor)
     system = equations.system(intercept)
     alone = fit.respecified(splits=None)  # a ridge for later rows: those held out had no part in this choice
-    ridge = _by_leave_one_out(alone, features, np.ones(features.n_components), system).ridge
+    ridge = by_leave_one_out(alone, features, np.ones(features.n_components), system).ridge
     kept = equations.answered_by(v, ridge, intercept)
     solution = kept.system(intercept).solve(ridge)
     fitted = _of_ridge(activation, solution, LastLayer(kept, ridge, noise, intercept))
@@ -293,85 +298,6 @@ def minimise_on(
     return solution if fewer is None else replace(solution, v=Q @ solution.v)
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """A ridge, with the squared error per output (n_outputs,) on rows held out or the degrees of freedom."""
-
-    ridge: float
-    error: Array | None = None
-    degrees_of_freedom: float | None = None
-
-
-def best_ridge(
-    fit: Fit,
-    features: RowFeatures,
-    directions: Directions,
-    importance: Array,
-    equations: NormalEquations,
-    system: RidgeSystem,
-) -> _Choice:
-    """Return alpha S, S counting every draw; or, if alpha is to be chosen, the ridge of lowest error on other rows.
-
-    Generalised cross-validation, which needs no rows, chooses too small a ridge where a few rows have a leverage far
-    above the mean.
-    """
-    if fit.spec.alpha is not None:
-        return _Choice(fit.spec.alpha * directions.n_draws)
-    if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS and fit.spec.splits is None:
-        held_out = sum_some_rows(fit, features, JUDGED_ROWS).scale(importance)
-        if 0 < held_out.weight < equations.weight:
-            kept = (equations - held_out).system(fit.spec.intercept)
-            return _by_hold_out(kept, held_out, system.ridges()[::-1], fit.executor)
-    return _by_leave_one_out(fit, features, importance, system)
-
-
-def _by_leave_one_out(fit: Fit, features: RowFeatures, importance: Array, system: RidgeSystem) -> _Choice:
-    """Return the ridge of lowest leave-one-out error over a sample of rows: one eigenvalue problem for all ridges."""
-    spectrum, dtype = system.spectrum, fit.source.dtype
-    ridges = system.ridges_of_lines() if fit.spec.basis.n_basis == 1 else system.ridges()
-    if fit.spec.splits is not None:
-        error = errors_by_folds(fit, features, importance, system, ridges)
-        best = ridges[[np.argmin(error)]]
-        return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
-
-    def sum_errors(block: Block, scratch: Scratch) -> Array:
-        z = scratch.array("z", (features.n_components, block.n_rows), dtype)
-        features.features(block.X, z)
-        z *= importance[:, None].astype(dtype)
-        return spectrum.leave_one_out(ridges, z, block.y, block.weight)
-
-    sample = fit.source.sample(JUDGED_ROWS, fit.rng)
-    error = fit.executor.reduce(sample, sum_errors, "choose the ridge")
-    best = ridges[[np.argmin(error)]]
-    return _Choice(float(best[0]), degrees_of_freedom=float(spectrum.degrees_of_freedom(best)[0]))
-
-
-def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, executor: Executor) -> _Choice:
-    """Return the ridge of lowest error on rows held out, of some in falling order: one factorisation each.
-
-    With many unknowns that takes a fraction of the time of their eigenvalues, and the rows enter by their sums alone.
-    A ridge below the rounding of sums in single precision is not considered.
-    """
-    quick, single = kept.in_single_precision, kept.precision >= np.finfo(np.float32).eps
-    known: dict[int, Array] = {}
-
-    def errors_at(i: int) -> Array:
-        ridge = float(ridges[i])
-        v = quick.solve(ridge)
-        if v is None and single:
-            return np.full(held_out.n_outputs, np.inf)
-        v = kept.solve(ridge).v if v is None else v
-        return held_out.errors(v, kept.y_mean - kept.z_mean @ v)
-
-    def total_at(places: list[int]) -> list[float]:
-        known.update(zip(places, executor.map(places, errors_at, "choose the ridge"), strict=True))
-        return [float(known[i].sum()) for i in places]
-
-    middle = ridges.size // 2
-    best = walk_downhill(ridges.size, total_at, [middle - 1, middle + 2], strides=(1,))
-    return _Choice(float(ridges[best]), known[best])
-
-
 def _fitted(
     activation: Activation, solution: RidgeSolution | RiskSolution, layer: LastLayer | None, solved: StopReason
 ) -> Fitted:
@@ -386,13 +312,3 @@ def _of_ridge(activation: Activation, solution: RidgeSolution, layer: LastLayer)
 def of_risk(activation: Activation, solution: RiskSolution) -> Fitted:
     """Return what a solution for given features says of a fit."""
     return _fitted(activation, solution, None, solution.stop_reason)
-
-
-def _noise(system: RidgeSystem, solution: RidgeSolution, choice: _Choice) -> Array:
-    """Return the noise variance per output: the error on rows held out, or generalised cross-validation."""
-    if choice.error is not None and np.isfinite(choice.error).all():
-        return choice.error
-    spent = choice.degrees_of_freedom
-    return noise_variance(
-        system, solution.mean_residual, solution.factor.degrees_of_freedom if spent is None else spent
-    )

@@ -171,11 +171,9 @@ def folds_of_splits(splits: Sequence[tuple[Array, Array]], n_rows: int) -> Array
     return folds
 
 
-def sum_some_rows(fit: Fit, features: RowFeatures, n_rows: int) -> NormalEquations:
-    """Return the equations of rows to judge by: a fifth of all, chosen by content, or a sample of many."""
-    if fit.source.n_samples > N_FOLDS * n_rows:
-        return features.sum_equations(fit.source.sample(n_rows, fit.rng), fit.executor)
-    return features.sum_equations(_FirstFold(fit.source), fit.executor)
+def rows_to_judge_by(fit: Fit, n_rows: int) -> BlockSource:
+    """Return a fifth of all rows, chosen by content, or a sample of many."""
+    return fit.source.sample(n_rows, fit.rng) if fit.source.n_samples > N_FOLDS * n_rows else _FirstFold(fit.source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from rflaf.model.greedy import AHEAD
 from rflaf.rows.blocks import LEAST_ROWS, MOST_ROWS, READ_AHEAD, BlockSource, innermost
 from rflaf.training.solvers.refined.search import MOST_NODES, USUAL_NODES
 
-from .final_fit import JUDGED_ROWS
 from .pools import GREEDY_ROWS, LEAST_GREEDY_ROWS
+from .ridge_rule import JUDGED_ROWS
 from .specification import FEW_ROWS, SEARCH_ROWS, FitSpec
 
 _BLOCK_MEMORY = 2**28

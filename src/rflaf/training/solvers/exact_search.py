@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, StopReason
 from rflaf.functions.bases import Basis, fit_function
 from rflaf.functions.densities import Directions
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.rows.blocks import BlockSource, in_double_precision
 from rflaf.rows.executors import Executor
 
+from .joint_descent import Choose, descend_jointly
 from .moment_problem import MomentProblem
 from .shared_activation import STARTS, minimise_on_sphere
 from .sparse_activation import minimise_sparse
@@ -72,16 +73,16 @@ class ExactTask:
         if self.is_small:
             pieces = self.basis.pieces(None, _EXACT_PIECES)
             return MomentProblem.of_rows(rows, self.directions, pieces, self.intercept, self.executor)
-        return self._whole(rows, 0.0)
+        return self.whole(rows, 0.0)
 
     def nearer(self, a: Array, ridge: float) -> Array:
         """Return an activation nearer to the minimum, from some of the rows, if these are few among all."""
         if self.is_small or self.l1 > 0 or self.source.n_samples < 2 * _SOME_ROWS:
             return a
-        problem = self._whole(self.source.sample(_SOME_ROWS, self.rng), ridge)
+        problem = self.whole(self.source.sample(_SOME_ROWS, self.rng), ridge)
         return newton_on_sphere(problem, problem.at(a), _FEW_STEPS, _NEAR).place.a
 
-    def _whole(self, rows: BlockSource, ridge: float) -> WholeProblem:
+    def whole(self, rows: BlockSource, ridge: float) -> WholeProblem:
         """J(a) by passes over rows."""
         fine = _FINE_PIECES if rows.dtype == np.float64 else _COARSE_PIECES
         pieces = self.basis.pieces(None, fine)
@@ -99,13 +100,35 @@ class ExactTask:
 
 
 def descend(
-    task: ExactTask, a: Array, first_ridge: float, choose_ridge: Callable[[Array, NormalEquations], float]
+    task: ExactTask,
+    a: Array,
+    first_ridge: float,
+    choose_ridge: Callable[[Array, NormalEquations], float],
+    choose_jointly: Choose | None = None,
 ) -> Descent[Place]:
     """Return the lowest descent over |a| fixed, at the ridge chosen under the activation found, or nearly that.
 
-    ``first_ridge`` is near enough to that for a first descent on some of the rows.
+    ``first_ridge`` is near enough to that for a first descent on some of the rows. Passes over rows choose by
+    ``choose_jointly``, if given.
     """
-    problem, a = task.problem(), task.nearer(a, first_ridge)
+    if not task.is_small and task.l1 == 0:
+        return _by_passes(task, task.nearer(a, first_ridge), first_ridge, choose_jointly)
+    return _by_newton(task, a, choose_ridge)
+
+
+def _by_passes(task: ExactTask, a: Array, ridge: float, choose: Choose | None) -> Descent[Place]:
+    """Descend by passes over the rows, to the last digits in double precision."""
+    exact = task.whole(in_double_precision(task.source), ridge)
+    descent = descend_jointly(task.whole(task.source, ridge), exact, a, choose)
+    if descent.stop_reason is StopReason.GRADIENT:
+        return descent
+    exact = exact.with_ridge(descent.place.solution.ridge)
+    return newton_on_sphere(exact, exact.at(descent.place.a), _MOST_STEPS)
+
+
+def _by_newton(task: ExactTask, a: Array, choose_ridge: Callable[[Array, NormalEquations], float]) -> Descent[Place]:
+    """Descend by Newton's method under a ridge chosen for fixed activations, again and again."""
+    problem = task.problem()
     equations = problem.equations(a)
     ridge = choose_ridge(a, equations)
     others = task.starts(float(np.linalg.norm(a)))

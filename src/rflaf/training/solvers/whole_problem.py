@@ -84,21 +84,21 @@ class WholeProblem:
 
     def derivatives(self, place: Place) -> tuple[Array, Array]:
         """Gradient (n_basis,) and Hessian (n_basis, n_basis) of J: one pass."""
-        sums = self._products(place)
+        sums = self.products(place, self.source).centred(place.system)
         gradient = -2 * np.einsum("oki,io->k", sums.C, place.solution.v)
         hessian = np.zeros((gradient.size, gradient.size))
         for HH, cross in zip(sums.HH, sums.HZ - sums.C, strict=True):
             hessian += 2 * (HH - cross @ place.solution.factor.solve(cross.T))
         return gradient, hessian
 
-    def _products(self, place: Place) -> _Products:
-        """H'H/n, H'Z/n and C by output."""
+    def products(self, place: Place, source: BlockSource) -> Products:
+        """H'H, H'Z, C and H'1 by output, summed over the rows of a source."""
         features, solution, importance = self.compiled(place.a), place.solution, self.directions.importance
         v, dtype = (importance[:, None] * solution.v).astype(self.source.dtype), self.source.dtype
         cubics = np.ascontiguousarray(self.pieces.coefficients.transpose(0, 2, 1), dtype)
         n_basis = cubics.shape[2]
 
-        def sum_products(block: Block, scratch: Scratch) -> _Products:
+        def sum_products(block: Block, scratch: Scratch) -> Products:
             u, z = projected(features, block, scratch)
             residual = _residual(z, block, v, solution.intercept)
             H = np.zeros((v.shape[1], block.n_rows, n_basis), dtype)
@@ -107,14 +107,14 @@ class WholeProblem:
             weighted = H if block.weight is None else H * block.weight[:, None].astype(dtype)
             HH = (weighted.transpose(0, 2, 1) @ H).astype(np.float64)
             HZ = (z @ weighted).transpose(0, 2, 1).astype(np.float64)
-            return _Products(HH, HZ, C.transpose(0, 2, 1), weighted.sum(axis=1, dtype=np.float64), _total(block))
+            return Products(HH, HZ, C.transpose(0, 2, 1), weighted.sum(axis=1, dtype=np.float64), _total(block))
 
-        sums = self.executor.reduce(self.source, sum_products, "measure the curvature of the activation")
-        return sums.centred(importance, place.system)
+        sums = self.executor.reduce(source, sum_products, "measure the curvature of the activation")
+        return replace(sums, HZ=sums.HZ * importance, C=sums.C * importance)
 
 
 @dataclass(slots=True)
-class _Products:
+class Products:
     """Sums over rows: H'H (n_outputs, n_basis, n_basis), H'Z and C (n_outputs, n_basis, n_components), H'1."""
 
     HH: Array
@@ -123,7 +123,7 @@ class _Products:
     ones: Array
     weight: float
 
-    def __iadd__(self, other: _Products) -> _Products:
+    def __iadd__(self, other: Products) -> Products:
         self.HH = self.HH + other.HH
         self.HZ = self.HZ + other.HZ
         self.C = self.C + other.C
@@ -131,12 +131,12 @@ class _Products:
         self.weight += other.weight
         return self
 
-    def centred(self, importance: Array, system: RidgeSystem) -> _Products:
-        """Means of the products, centred as the system is; the components multiplied by their importance."""
+    def centred(self, system: RidgeSystem) -> Products:
+        """Means of the products, centred as the system is."""
         mean = self.ones / self.weight * system.n_intercepts
         HH = self.HH / self.weight - mean[:, :, None] * mean[:, None, :]
-        HZ = self.HZ * importance / self.weight - mean[:, :, None] * system.z_mean
-        return replace(self, HH=HH, HZ=HZ, C=self.C * importance / self.weight)
+        HZ = self.HZ / self.weight - mean[:, :, None] * system.z_mean
+        return replace(self, HH=HH, HZ=HZ, C=self.C / self.weight)
 
 
 def projected(features: FeatureMap, block: Block, scratch: Scratch) -> tuple[Array, Array]:
