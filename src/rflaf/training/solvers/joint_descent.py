@@ -74,16 +74,31 @@ def descend_jointly(quick: WholeProblem, exact: WholeProblem, a: Array, choose: 
         system, ridge = sums.system(quick.intercept), quick.ridge
         if choose is not None and asked < _MOST_RIDGES:
             ridge, asked = choose(quick, place, sums), asked + 1
-        if max(ridge, quick.ridge) > _OTHER_RIDGE * min(ridge, quick.ridge):
-            quick, trace = quick.with_ridge(ridge), []
-            place = quick.at(on_sphere(place.a, system.tangent.T @ system.at(ridge).t))
-            continue
-        choose, t = None, system.at(quick.ridge).t
-        if np.linalg.norm(t) > _NEAR * system.radius:
-            place = _downhill(quick, place, system.tangent.T @ t)
-            continue
-        end = _finish(exact.with_ridge(quick.ridge), place, system, trace)
-        if end.stop_reason is not StopReason.ITERATIONS:
+        other = max(ridge, quick.ridge) > _OTHER_RIDGE * min(ridge, quick.ridge)
+        quick, trace = (quick.with_ridge(ridge), []) if other else (quick, trace)
+        step = system.tangent.T @ system.at(quick.ridge).t
+        near = bool(np.linalg.norm(step) <= _NEAR * system.radius)
+        if other:
+            place = quick.at(on_sphere(place.a, step))
+            trace = [place.value] if near else []
+        elif not near:
+            place = _downhill(quick, place, step)
+        if near:
+            end = _finish_twice(quick, exact.with_ridge(quick.ridge), place, system, trace)
+            if end.stop_reason is StopReason.GRADIENT:
+                return end
+            choose, place = None, end.place
+        choose = choose if other else None
+    return Descent(place, trace, StopReason.ITERATIONS)
+
+
+def _finish_twice(
+    quick: WholeProblem, exact: WholeProblem, place: Place, system: JointSystem, trace: list[float]
+) -> Descent[Place]:
+    """Finish under the products summed last, and if these are too far, under those of features where that led."""
+    for _ in range(2):
+        end = _finish(exact, place, system.under(place.system), trace)
+        if end.stop_reason is StopReason.GRADIENT:
             return end
         place = quick.at(end.place.a)
     return Descent(place, trace, StopReason.ITERATIONS)
