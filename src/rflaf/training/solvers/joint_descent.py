@@ -22,9 +22,9 @@ from .joint_model import JointSums, JointSystem, on_sphere
 from .sphere import GRADIENT, Descent
 from .whole_problem import Place, WholeProblem, projected
 
-_NEAR = 0.03  # of its length, a step of the activation within which products need not be summed again
+_NEAR = 0.01  # of its length, a step of the activation within which products need not be summed again
 _MOST_PLACES, _MOST_RIDGES, _MOST_PASSES, _MOST_HALVINGS = 20, 2, 12, 6
-_SLOW = 0.5  # of the slopes, what a pass must leave at most to be worth it
+_SLOW = 0.5  # of the slopes, what a pass may leave to be worth another
 _SETTLED = 1e-8  # of v, the last step
 _RISE = 1e-6  # of the objective, what counts as rounding
 _OTHER_RIDGE = 1.6  # a ridge so many times higher or lower is worth another place
@@ -80,27 +80,14 @@ def descend_jointly(quick: WholeProblem, exact: WholeProblem, a: Array, choose: 
         near = bool(np.linalg.norm(step) <= _NEAR * system.radius)
         if other:
             place = quick.at(on_sphere(place.a, step))
-            trace = [place.value] if near else []
         elif not near:
             place = _downhill(quick, place, step)
-        if near:
-            end = _finish_twice(quick, exact.with_ridge(quick.ridge), place, system, trace)
+        else:
+            end = _finish(exact.with_ridge(quick.ridge), place, system, trace)
             if end.stop_reason is StopReason.GRADIENT:
                 return end
-            choose, place = None, end.place
+            place = quick.at(end.place.a)
         choose = choose if other else None
-    return Descent(place, trace, StopReason.ITERATIONS)
-
-
-def _finish_twice(
-    quick: WholeProblem, exact: WholeProblem, place: Place, system: JointSystem, trace: list[float]
-) -> Descent[Place]:
-    """Finish under the products summed last, and if these are too far, under those of features where that led."""
-    for _ in range(2):
-        end = _finish(exact, place, system.under(place.system), trace)
-        if end.stop_reason is StopReason.GRADIENT:
-            return end
-        place = quick.at(end.place.a)
     return Descent(place, trace, StopReason.ITERATIONS)
 
 

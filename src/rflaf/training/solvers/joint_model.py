@@ -12,7 +12,7 @@ by features that were learned for one of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -91,10 +91,6 @@ class JointSystem:
     H_mean: Array
     tangent: Array
     radius: float
-
-    def under(self, alone: RidgeSystem) -> JointSystem:
-        """Return the equations with those of v at a place nearby."""
-        return replace(self, alone=alone)
 
     def at(self, ridge: float) -> JointAnswer:
         """Return the answer under a ridge."""
