@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
 from rflaf.model.intervals import Radii
-from rflaf.training.calibration import fit_spread_apart
+from rflaf.training.calibration import bands_of, constant_spread, fit_spread_apart
 
 QUICK = {"curves": False, "alpha": 2e-2, "random_state": 0, "n_jobs": 1}
 COVERAGES = [0.5, 0.8, 0.9, 0.95]
@@ -152,6 +152,18 @@ def test_errors_that_are_the_same_everywhere_have_one_spread():
     model = RFLAFRegressor.convex(10, pool_size=50, random_state=0).fit(rows, rows[:, 0] + rng.standard_normal(500))
     size = model._bands.spread.at(rows, model.model_.decision(rows))
     assert size.max() / size.min() < 1.6
+
+
+def test_one_row_with_errors_far_larger_leaves_the_deviation_of_the_others():
+    rng = np.random.default_rng(0)
+    scores, size, weight = rng.standard_normal((500, 1)), np.ones((500, 1)), np.ones(500)
+    before = bands_of(scores, size, weight, constant_spread(1), symmetric=True)
+    size[0] = 1e6
+    after = bands_of(scores, size, weight, constant_spread(1), symmetric=True)
+    for bands in (before, after):
+        error = np.sqrt(np.mean((scores * size) ** 2)) if bands is after else np.sqrt(np.mean(scores**2))
+        assert_allclose(error / bands.typical, bands.deviation, rtol=1e-12)  # of a row whose errors have size one
+    assert after.deviation == pytest.approx(before.deviation)
 
 
 def test_counts_have_limits_of_at_least_zero():

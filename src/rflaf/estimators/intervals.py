@@ -109,7 +109,7 @@ class PredictsIntervals(ReadsRows):
         return self._bands.deviation * self._bands.typical
 
     def _relative_size(self, rows: Any, f: Array) -> Array:
-        """Return the size of errors at rows over its root mean square, (n_rows, n_outputs); one if it is not known."""
+        """Return the size of errors at rows over that of all, (n_rows, n_outputs); one if it is not known."""
         if self._bands is None:
             return np.ones(f.shape)
         return np.asarray(self._bands.spread.at(rows, f) / self._bands.typical)

@@ -108,7 +108,8 @@ class ErrorBands:
     spread : s(x)
     below, above : scores on either side, the same where intervals are symmetric
     both : whether ``below`` and ``above`` are of the same scores, |y - m| / s, else each takes half of what is left out
-    typical : (n_outputs,), root mean square of s over the rows judged; deviation : of (y - m) / s
+    deviation : (n_outputs,), root mean square of (y - m) / s over the rows judged
+    typical : (n_outputs,), that of y - m over ``deviation``: the size s of the errors as a whole
     """
 
     spread: Spread

@@ -112,7 +112,11 @@ def bands_of(scores: Array, size: Array, weight: Array, spread: Spread, symmetri
     """Return intervals from scores (y - m) / s and sizes s of rows, (n_rows, n_outputs) each."""
     sides = (np.abs(scores),) * 2 if symmetric else (-scores, scores)
     below, above = (Radii.of(side, weight) for side in sides)
-    typical, deviation = (np.sqrt(np.average(part**2, axis=0, weights=weight)) for part in (size, scores))
+    deviation, of_errors, of_sizes = (
+        np.sqrt(np.average(part**2, axis=0, weights=weight)) for part in (scores, scores * size, size)
+    )
+    # The root mean square of the sizes themselves would be that of a single row far out, and shrink all others.
+    typical = np.where(deviation > 0, of_errors / np.where(deviation > 0, deviation, 1.0), of_sizes)
     return ErrorBands(spread, below, above, symmetric, typical, deviation)
 
 

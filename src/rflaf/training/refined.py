@@ -21,6 +21,7 @@ from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, WID
 from rflaf.training.solvers.refined.search import MOST_FOLDED_ROWS, Hunt, hold_out
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
+from .blend import blend
 from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
 from .held_out import HeldOut, Judged, among_used, judged, report_held_out, rows_in_use
 from .problem import Fit
@@ -50,12 +51,15 @@ def refine(fit: Fit) -> FitResult:
         independent=fit.spec.splits is None,
     )
     found = settle(hunt, shape, search, fit.executor)
-    # Step 3: prefer a simpler model that does as well on the rows held out.
-    rival = better_rival(fit, rivals, found)
+    # Step 3: prefer the mean with simpler models, or one of them, that does as well on the rows held out.
+    mixed = blend(fit, rivals, found)
+    rival = better_rival(fit, rivals, found) if mixed is None else None
     if rival is not None:
         return replace(rival, trials=found.trials)
     # Step 4: train on all rows.
+    found = found if mixed is None else mixed.found
     refined, trace = _train_on_all_rows(fit, found)
+    refined = refined if mixed is None else mixed.joined(refined)
     # Step 5: fit the output weights.
     found, refined = _calibrated(fit, found, refined)
     fitted = _fit_output_weights(fit, found, refined)

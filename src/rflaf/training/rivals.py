@@ -33,8 +33,8 @@ from .problem import Fit
 from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
-_LINE = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
-_MEAN, _LINEAR = "the mean", "a linear model"
+LINES = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
+_MEAN, LINEAR, ADDITIVE = "the mean", "a linear model", "functions of single columns"
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
@@ -63,16 +63,15 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
         return models
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = few[-1]
-        axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=_LINE, bandwidth=1.0)
-        models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), (_LINEAR, axes)]
+        axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=LINES, bandwidth=1.0)
+        models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), (LINEAR, axes)]
     if fit.problem.moments.n_used > FEW_ROWS:
         return models
     if len(few) == 1:
         return models if fit.spec.limits else [*models, ("random directions", few[0])]
-    additive = "functions of single columns"
     if fit.spec.limits:
-        return [*models, (additive, few[0])]
-    return [*models, (additive, few[0]), (f"{additive} and random directions", few[1])]
+        return [*models, (ADDITIVE, few[0])]
+    return [*models, (ADDITIVE, few[0]), (f"{ADDITIVE} and random directions", few[1])]
 
 
 def _for_few_rows(fit: Fit) -> list[FitSpec]:
@@ -108,7 +107,7 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     losses = found.hunt.losses(found.shape.loss, found.outputs)[: rivals[0].losses.size]
     for rival in rivals:
         _log.info("search: out-of-fold error %.5g, %s", rival.error, rival.name)
-    chosen = _chosen(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
+    chosen = chosen_rival(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
     if chosen is None:
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
@@ -144,16 +143,16 @@ def best_of_simple(fit: Fit) -> FitResult:
     return _answer(fit, answer, answer.result)
 
 
-def _chosen(rivals: Sequence[Rival], losses: Array) -> Rival | None:
+def chosen_rival(rivals: Sequence[Rival], losses: Array) -> Rival | None:
     """Return the rival to prefer to a refined model of ``losses``, None if there is none.
 
     The mean and a linear model are if they do as well. Sums of functions must do better by a standard error of the
     difference: their ridge was chosen on the rows that judge them.
     """
-    chosen = _simplest([rival for rival in rivals if rival.name in (_MEAN, _LINEAR)], losses)
+    chosen = _simplest([rival for rival in rivals if rival.name in (_MEAN, LINEAR)], losses)
     reference = losses if chosen is None else chosen.losses
     for rival in rivals:
-        if rival.name in (_MEAN, _LINEAR) or rival.error >= float(reference.mean()):
+        if rival.name in (_MEAN, LINEAR) or rival.error >= float(reference.mean()):
             continue
         gain = reference - rival.losses
         if gain.mean() > gain.std() / np.sqrt(gain.size):
@@ -213,14 +212,14 @@ def _answer(fit: Fit, chosen: Rival, result: FitResult) -> FitResult:
     """Return the result; a linear model of more columns than components asked for is one component per output."""
     model, spec = result.model, fit.spec
     wide = spec.n_components is not None and model.n_components > spec.n_components
-    if wide and model.activation.basis == _LINE:
-        model = _as_one_component(model)
+    if wide and model.activation.basis == LINES:
+        model = as_one_component(model)
     if chosen.name == _MEAN:  # the ridge left rounding
         model = replace(model, v=np.zeros_like(model.v))
     return replace(result, model=model)
 
 
-def _as_one_component(model: RandomFeatureModel) -> RandomFeatureModel:
+def as_one_component(model: RandomFeatureModel) -> RandomFeatureModel:
     """Return a linear model as one component per output, whose projections have the spread of the answers."""
     a, v, layer = model.activation.coefficients[:, 0], model.v * model.directions.importance[:, None], model.last_layer
     weights = v * a[:, None]
@@ -234,5 +233,5 @@ def _as_one_component(model: RandomFeatureModel) -> RandomFeatureModel:
         T[len(turn) :, width:] = np.eye(1 + layer.equations.n_outputs)
         sums = replace(layer.equations, moments=T.T @ layer.equations.moments @ T)
         layer = replace(layer, equations=sums.answered_by(np.diag(size), layer.ridge, layer.intercept))
-    activation = Activation(_LINE, np.ones((1, 1)))
+    activation = Activation(LINES, np.ones((1, 1)))
     return RandomFeatureModel(directions, activation, np.diag(size), model.intercept, None, layer)
