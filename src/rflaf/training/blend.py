@@ -32,7 +32,7 @@ from .rivals import ADDITIVE, LINEAR, Rival, as_one_component, chosen_rival
 
 _log = logging.getLogger("rflaf")
 _AS_GOOD, _MOST_WORSE = 2.0, 1.5  # standard errors of the difference to the best, and times its error, at most
-_PAYS = 0.005  # of the error: what the mean must win on the rows held out
+_PAYS, _PAYS_OVER_A_LINE = 0.005, 0.05  # of the error: what the mean must win on the rows held out
 _MOST_SHARE = 0.5  # of the components, for the simpler models
 _REACH = 4.0  # half-ranges of the projections that a line is followed to
 
@@ -65,7 +65,8 @@ def blend(fit: Fit, rivals: Sequence[Rival], found: Settled) -> Blend | None:
     members = _as_good([rival for rival in rivals if rival.name in kinds], losses)
     outputs = np.mean([found.outputs, *(rival.outputs for rival in members)], axis=0)
     error = found.hunt.mean_loss(found.shape.loss, outputs)
-    if not members or error > (1 - _PAYS) * float((losses if alone is None else alone.losses).mean()):
+    pays = _PAYS if alone is None or alone.name != LINEAR else _PAYS_OVER_A_LINE
+    if not members or error > (1 - pays) * float((losses if alone is None else alone.losses).mean()):
         return None
     parts = tuple(_part(fit, rival, found.hunt.table.X) for rival in members)
     width = found.shape.n_components - sum(part.directions.n_components for part in parts)
@@ -83,6 +84,8 @@ def _as_good(rivals: Sequence[Rival], losses: Array) -> list[Rival]:
 
 
 def _is_as_good(losses: Array, best: Array) -> bool:
+    if not np.isfinite(losses).all():
+        return False
     worse = losses - best
     within = worse.mean() <= _AS_GOOD * worse.std() / np.sqrt(worse.size)
     return bool(within and losses.mean() <= _MOST_WORSE * best.mean())
