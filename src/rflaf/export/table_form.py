@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from rflaf.errors import Array
-from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding, require_arrow
+from rflaf.errors import Array, InvalidParameterError
+from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding, TextColumn, require_arrow
 
 # Words that some language keeps for itself.
 _KEYWORDS = frozenset(
@@ -118,6 +118,7 @@ class TableForm:
 
 def form_of(encoding: TableEncoding) -> TableForm:
     """Return what an encoding does to a row."""
+    refuse_free_text(encoding)
     labels = _labels(encoding.column_names)
     fields: list[Field] = []
     first = 0
@@ -132,6 +133,15 @@ def form_of(encoding: TableEncoding) -> TableForm:
             raise TypeError(type(column).__name__)
         first += len(column.feature_names)
     return TableForm(tuple(fields), first)
+
+
+def refuse_free_text(encoding: TableEncoding) -> None:
+    """Refuse columns that only this package encodes."""
+    free = [column.name for column in encoding.columns if isinstance(column, TextColumn)]
+    if free:
+        rule = "a model to export must take numbers, categories and dates"
+        remedy = f"Predict with rflaf, or fit anew without free text: --drop {free[0]}."
+        raise InvalidParameterError(rule, f"free text in {free}", remedy)
 
 
 def _text_field(encoding: TableEncoding, column: CategoryColumn, label: str, first: int) -> TextField:

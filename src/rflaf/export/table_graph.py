@@ -20,6 +20,7 @@ from rflaf.errors import Array
 from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding
 
 from .onnx_graph import Graph, convert, require_skl2onnx, tensor_type
+from .table_form import refuse_free_text
 
 _CYCLE = 146_097  # days after which the calendar repeats itself: 400 years, whole weeks
 
@@ -38,6 +39,7 @@ def convert_table(estimator: Any, dtype: np.dtype[Any]) -> Any:
 
     require_skl2onnx().update_registered_converter(_Encoder, "RflafTableEncoding", _declare, _encode)
     encoding: TableEncoding = estimator.table_encoding_
+    refuse_free_text(encoding)
     pipeline = Pipeline([("encoding", _Encoder(encoding, dtype)), ("estimator", estimator)])
     return convert(pipeline, [(column.name, _input_dtype(column, dtype), 1) for column in encoding.columns])
 

@@ -11,6 +11,7 @@ table, exactly, so a file read in pieces and a frame in memory are encoded alike
 | more levels | the number of the level; the rarest beyond 50 share one, which also takes unseen levels |
 | more than 50 levels | the same, and the target's mean by level, cross-fitted (`statistics`) |
 | dates, in any of `readings` | days since 1970, day of the year, day of the week, and the hour where there are any |
+| texts that hardly repeat and have words | ten numbers of the runs of letters in them (`free_text`) |
 | one value, no value, identifiers, running numbers | nothing, with the reason in ``dropped`` |
 
 A missing level has a number of its own.
@@ -24,6 +25,7 @@ from .cells import MISSING, Texts, as_table, clean, find_column, is_number, refu
 from .columns import CategoryColumn, DateColumn, NumberColumn
 from .decisions import Decision
 from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
+from .free_text import TextColumn
 from .statistics import LevelStatistic, LevelSums, target_parts
 from .summaries import ColumnSummary, Moments, TableSummary, summarise
 from .target import TargetEncoding, make_target, own_labels, unknown_target
@@ -42,6 +44,7 @@ __all__ = [
     "TableEncoding",
     "TableSummary",
     "TargetEncoding",
+    "TextColumn",
     "Texts",
     "add_rows",
     "as_table",

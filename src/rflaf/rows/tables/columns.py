@@ -168,9 +168,6 @@ class DateColumn:
             out[:, 3] = (days - whole) * 24
 
 
-KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn)}
-
-
 def _days_of_year(days: Array) -> Array:
     """Return the day of the year, from 1, of whole days since 1970, looked up where they are close together."""
     if not days.size:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rflaf.errors import InvalidParameterError
 
+from .free_text import has_words, text_sample
 from .readings import READINGS, UNITS
 from .summaries import ColumnSummary, Moments, TableSummary
 
@@ -16,7 +17,15 @@ _FEWEST_RUNNING = 10  # rows of a running number
 _IDENTIFIER = re.compile(r"^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$|[a-z]I[dD]$|^ID$", re.I)
 _MOMENT = re.compile(r"time|date|stamp|epoch|_at$|^ts$|created|updated", re.I)
 _RANGES = {"unix seconds": (946_684_800, 2_208_988_800), "unix milliseconds": (946_684_800e3, 2_208_988_800e3)}
-HOW = ("number", "category", "date", "drop", *[name for name in READINGS if name not in ("number", "date")], *UNITS)
+HOW = (
+    "number",
+    "category",
+    "date",
+    "text",
+    "drop",
+    *[name for name in READINGS if name not in ("number", "date")],
+    *UNITS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +40,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kind of a column ("number", "date", "category" or "drop"), its reading, why, and texts that are missing."""
+    """The kind of a column ("number", "date", "category", "text", "drop"), its reading, why, and texts for nothing."""
 
     kind: str
     reading: str
@@ -103,13 +112,20 @@ def _texts_and_numbers(column: ColumnSummary) -> Choice:
 
 def _category(column: ColumnSummary, why: str) -> Choice:
     if column.texts is None:
-        return Choice("drop", "", f"it has more than {column.most[0]:,} different texts")
+        return _free_text(column, f"it has more than {column.most[0]:,} different texts")
     counts = column.levels or column.texts
     if column.codes is not None and len(counts) > max(MOST_LEVELS, column.n_present / 2):
-        return Choice("drop", "", "most of its texts occur once")
+        return _free_text(column, "most of its texts occur once")
     if not counts:
         return Choice("drop", "", f"it has more than {column.most[1]:,} different numbers")
     return Choice("category", "", why)
+
+
+def _free_text(column: ColumnSummary, why: str) -> Choice:
+    """Read texts that hardly repeat by the runs of letters they share, if they have words; leave out all others."""
+    if has_words(text_sample(column.some_texts)):
+        return Choice("text", "", f"{why}, and they have words")
+    return Choice("drop", "", why)
 
 
 def _as_asked(name: str, column: ColumnSummary, how: str) -> Choice:
@@ -119,6 +135,8 @@ def _as_asked(name: str, column: ColumnSummary, how: str) -> Choice:
         return Choice("drop", "", "as asked")
     if how == "category":
         return _category(column, "as asked")
+    if how == "text" and column.some_texts:
+        return Choice("text", "", "as asked")
     if how in UNITS and column.kind == "number":
         return Choice("date", how, "as asked")
     reading = next((r for r in _readings_of(column, how) if moments(column, r).count == column.n_present), None)
@@ -146,12 +164,15 @@ def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) 
     """Return the line of a column in the table of decisions."""
     gaps = f", {column.n_missing} missing" if column.n_missing else ""
     if choice.kind == "drop":
-        ways = f"--read {name}=number" if column.kind == "number" else f"--category {name}"
+        ways = f"--read {name}=number" if column.kind == "number" else f"--read {name}=text"
         return Decision(name, "left out", choice.why, ways if column.n_present else "")
     if choice.kind == "category":
         levels = getattr(encoding, "levels", ())
         more = ", others together" if getattr(encoding, "others", False) else ""
         return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, f"--drop {name}")
+    if choice.kind == "text":
+        n_columns = len(getattr(encoding, "feature_names", ())) - bool(column.n_missing)
+        return Decision(name, f"free text, {n_columns} columns{gaps}", choice.why, f"--drop {name}")
     example = f" ({choice.reading})" if choice.reading not in ("number", "date") else ""
     read_as = {"number": "number", "time": "time of day", "date": "date"}[choice.kind] + example + gaps
     others = [r for r in column.readings or () if r != choice.reading and READINGS[r].kind == choice.kind]

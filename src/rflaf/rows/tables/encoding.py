@@ -13,8 +13,9 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.indicators import indicator_starts, indicators
 
 from .cells import MISSING, Texts, as_table, clean, find_column, refuse_repeated
-from .columns import KINDS, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
+from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
+from .free_text import TextColumn, TextComponents, learn_components, text_sample
 from .readings import UNITS
 from .statistics import (
     LOOKED_AT,
@@ -28,6 +29,7 @@ from .statistics import (
 )
 from .summaries import ColumnSummary, TableSummary
 
+KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
 GIVES_AWAY = "WARNING: it gives the target away"
 _log = logging.getLogger("rflaf")
 _TILE_ROWS = 32_768  # written together, so that they stay in the cache
@@ -265,6 +267,8 @@ def _encode(name: str, column: ColumnSummary, choice: Choice) -> ColumnEncoding:
         by_count = sorted(counts, key=lambda level: (-counts[level], level))
         others = len(by_count) > MOST_LEVELS or column.levels is None
         return CategoryColumn(name, tuple(sorted(by_count[:MOST_LEVELS])), others, gaps)
+    if choice.kind == "text":
+        return TextColumn(name, learn_components(text_sample(column.some_texts)), gaps)
     found = moments(column, choice.reading)
     if not found.finite:
         raise InvalidParameterError(
@@ -310,7 +314,7 @@ def _rows_of(values: Any, rows: slice) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, LevelStatistic):
+    if isinstance(value, LevelStatistic | TextComponents):
         return value.to_dict()
     return list(value) if isinstance(value, tuple) else value
 
@@ -322,5 +326,7 @@ def _column_from(plain: dict[str, Any]) -> ColumnEncoding:
             plain[name] = tuple(plain[name])
     if plain.get("statistic") is not None:
         plain["statistic"] = LevelStatistic.from_dict(plain["statistic"])
+    if column is TextColumn:
+        plain["components"] = TextComponents.from_dict(plain["components"])
     built: ColumnEncoding = column(**plain)
     return built

@@ -25,6 +25,7 @@ from .cells import (
     require_arrow,
     valid,
 )
+from .free_text import text_sample
 from .readings import READINGS
 
 MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
@@ -133,6 +134,7 @@ class ColumnSummary:
     declared : whether the table says that the values are categories
     order : whether the values rise from row to row
     most : different texts and different numbers that are counted
+    sample : some of the texts where they are too many to count
     """
 
     n_rows: int = 0
@@ -147,9 +149,11 @@ class ColumnSummary:
     declared: bool = False
     order: Order = field(default_factory=Order)
     most: tuple[int, int] = (MOST_COUNTED, MOST_CODES)
+    sample: tuple[str, ...] = ()
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         most = (min(self.most[0], other.most[0]), min(self.most[1], other.most[1]))
+        texts = _add_levels(self.texts, other.texts, most[0])
         return ColumnSummary(
             self.n_rows + other.n_rows,
             self.n_missing + other.n_missing,
@@ -157,13 +161,19 @@ class ColumnSummary:
             self.dates + other.dates,
             self.n_truths + other.n_truths,
             _add_readings(self.readings, other.readings),
-            _add_levels(self.texts, other.texts, most[0]),
+            texts,
             _add_levels(self.codes, other.codes, most[1]),
             self.padded + other.padded,
             self.declared or other.declared,
             self.order + other.order,
             most,
+            () if texts is not None else text_sample([*self.some_texts, *other.some_texts]),
         )
+
+    @property
+    def some_texts(self) -> Collection[str]:
+        """The texts that are no numbers, or a sample of them where they are too many to count."""
+        return self.sample if self.texts is None else self.texts
 
     @property
     def n_present(self) -> int:
@@ -333,6 +343,7 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
     moments = Moments.of(numbers.drop_null().to_numpy(), counts[is_number])
     unique = len(texts) == len(values) and is_number.all()
     in_order = numbers.to_numpy(zero_copy_only=False)[values.at] if unique and moments.whole else np.empty(0)
+    named = _named(texts, counts, ~is_number | padded, most[0])
     return ColumnSummary(
         len(values),
         n_missing(values),
@@ -340,12 +351,13 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
         Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
         0,
         _readings(texts, counts, moments if is_number.all() else None) if len(texts) else None,
-        _named(texts, counts, ~is_number | padded, most[0]),
+        named,
         _named(texts, counts, is_number & ~padded, most[1]),
         int(counts[padded].sum()),
         declared,
         Order.of(in_order) if unique else Order(0.0, 0.0, False) if len(values) else Order(),
         most,
+        () if named is not None else text_sample(texts.filter(pa.array(~is_number | padded)).to_pylist()),
     )
 
 
