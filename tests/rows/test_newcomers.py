@@ -126,6 +126,24 @@ def test_plots_take_the_table_of_the_fit(fitted):
     assert np.isfinite(display.effect.mean).all()
 
 
+def test_plots_of_a_category_name_its_levels(fitted):
+    from matplotlib import pyplot as plt
+
+    from rflaf.inspection.plots import ColumnCurveDisplay, PartialEffectDisplay
+
+    X, _, model = fitted
+    at = next(at for at, names in enumerate(model.table_encoding_.level_names) if names)
+    column, names = model.table_encoding_.feature_names[at], model.table_encoding_.level_names[at]
+    shown = set(model.table_encoding_.transform(X)[:, at].astype(int))
+    single = PartialEffectDisplay.from_estimator(model, X, column).ax_.get_xticklabels()
+    assert [tick.get_text() for tick in single] == [names[code] for code in sorted(shown)]
+    pair = PartialEffectDisplay.from_estimator(model, X, ("size", column)).ax_.get_yticklabels()
+    assert [tick.get_text() for tick in pair] == [names[code] for code in sorted(shown)]
+    curves = ColumnCurveDisplay.from_estimator(model, X, column).ax_
+    assert [tick.get_text() for tick in curves.get_xticklabels()] == list(names)
+    plt.close("all")
+
+
 def test_a_file_keeps_the_columns_and_the_decisions(fitted, tmp_path):
     X, _, model = fitted
     save(model, tmp_path / "model.rflaf")

@@ -49,6 +49,12 @@ def model_columns(estimator: Any) -> Any:
     return getattr(estimator, "feature_names_in_", None) if encoding is None else np.array(encoding.feature_names)
 
 
+def level_names(estimator: Any, column: int) -> tuple[str, ...]:
+    """Return the names of the levels whose numbers a column of the model holds; none for a number."""
+    encoding = estimator.table_encoding_
+    return () if encoding is None else tuple(encoding.level_names[column])
+
+
 def response(estimator: Any, output: int | None = None) -> Response:
     """Return a function from rows of numbers to one answer of an estimator per row.
 

@@ -18,6 +18,7 @@ from rflaf.inspection.effects import Effect, PairEffect, sample_rows
 from .style import axes, legend, pair_of_axes, tidy, under
 
 _ROWS = 500
+_ROOM = 45  # characters of the names of levels beside each other
 
 
 @dataclass
@@ -30,6 +31,7 @@ class ColumnCurveDisplay:
     value : (n_components, n_points), the curves, the most important component first
     name : of the column
     edges, density : histogram of the column over the rows given
+    levels : names of the nodes of a category, empty for a number
     ax_, figure_ : set by `plot`
     """
 
@@ -38,6 +40,7 @@ class ColumnCurveDisplay:
     name: str
     edges: Array
     density: Array
+    levels: tuple[str, ...] = ()
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, column: int | str, *, ax: Any = None, n_strong: int = 3) -> Self:
@@ -56,18 +59,22 @@ class ColumnCurveDisplay:
         at_nodes[:, number] = x
         value = (model.curves.part(at_nodes, curve) + np.outer(x, model.directions.W[number])).T
         value = value[effects.rank_components(model, rows, model.n_components).component]
-        density, edges = np.histogram(rows[:, number], bins=40, range=(x[0], x[-1]), density=True)
-        name = f"column {number}" if names is None else str(names[number])
-        return cls(x, value - value.mean(axis=1, keepdims=True), name, edges, density).plot(ax=ax, n_strong=n_strong)
+        levels = effects.level_names(estimator, number)
+        bins = np.arange(x.size + 1) - 0.5 if levels else np.linspace(x[0], x[-1], 41)
+        density, edges = np.histogram(rows[:, number], bins, density=True)
+        name, value = f"column {number}" if names is None else str(names[number]), value - value.mean(1, keepdims=True)
+        return cls(x, value, name, edges, density, levels).plot(ax=ax, n_strong=n_strong)
 
     def plot(self, ax: Any = None, *, n_strong: int = 3) -> Self:
         """Draw the curves of the ``n_strong`` most important components in colour, all others in grey."""
         ax = axes(ax)
         under(ax, self.edges, self.density, self.value.min(), self.value.max())
-        ax.plot(self.x, self.value[n_strong:].T, color=GREY, lw=0.6, alpha=0.4)
+        marks = {"ls": "", "marker": "o", "ms": 3} if self.levels else {}
+        ax.plot(self.x, self.value[n_strong:].T, color=GREY, lw=0.6, alpha=0.4, **marks)
         for rank, (color, value) in enumerate(zip((BLUE, ORANGE, SKY), self.value[:n_strong], strict=False)):
             label = "the strongest component" if rank == 0 else f"no. {rank + 1}"
-            ax.plot(self.x, value, color=color, lw=2, label=label)
+            ax.plot(self.x, value, color=color, lw=2, label=label, **marks)
+        _name_ticks(ax.xaxis, self.x, self.levels)
         legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         tidy(ax, xlabel=self.name, ylabel="part of a component's input")
         self.ax_, self.figure_ = ax, ax.figure
@@ -83,12 +90,14 @@ class PartialEffectDisplay:
     effect : Effect of one column, or PairEffect of two
     names : of the columns
     rows : (n_rows, 1 or 2), their values in the rows given
+    levels : for each column the names of its levels, empty for a number
     ax_, figure_ : set by `plot`
     """
 
     effect: Effect | PairEffect
     names: tuple[str, ...]
     rows: Array
+    levels: tuple[tuple[str, ...], ...] = ((), ())
 
     @classmethod
     def from_estimator(
@@ -114,17 +123,23 @@ class PartialEffectDisplay:
             effect: Effect | PairEffect = effects.partial_effect(f, rows, numbers[0])
         else:
             effect = effects.pair_effect(f, rows, *numbers)
-        return cls(effect, names, rows[:, numbers]).plot(ax=ax)
+        levels = tuple(effects.level_names(estimator, number) for number in numbers)
+        return cls(effect, names, rows[:, numbers], levels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw a curve over the column's density, or a map of the pair with its rows as points."""
         ax = axes(ax)
         if isinstance(self.effect, Effect):
-            _draw_effect(ax, self.effect, self.rows[:, 0])
+            (_draw_levels if self.levels[0] else _draw_effect)(ax, self.effect, self.rows[:, 0])
+            _name_ticks(ax.xaxis, self.effect.grid, self.levels[0])
             tidy(ax, xlabel=self.names[0], ylabel="prediction")
             legend(ax)
         else:
             _draw_pair(ax, self.effect, self.rows)
+            for axis, grid, names in zip(
+                (ax.xaxis, ax.yaxis), (self.effect.first, self.effect.second), self.levels, strict=True
+            ):
+                _name_ticks(axis, grid, names)
             tidy(ax, xlabel=self.names[0], ylabel=self.names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -137,6 +152,21 @@ def _draw_effect(ax: Any, effect: Effect, x: Array) -> None:
     under(ax, edges, density, low, high)
     ax.fill_between(effect.grid, effect.low, effect.high, color=BLUE, alpha=0.2, lw=0, label="four fifths of the rows")
     ax.plot(effect.grid, effect.mean, color=BLUE, lw=2, label="mean of the rows")
+
+
+def _draw_levels(ax: Any, effect: Effect, x: Array) -> None:
+    edges = np.arange(effect.grid[0], effect.grid[-1] + 2) - 0.5
+    under(ax, edges, np.histogram(x, edges)[0], float(effect.low.min()), float(effect.high.max()))
+    ax.vlines(effect.grid, effect.low, effect.high, color=BLUE, alpha=0.3, lw=6, label="four fifths of the rows")
+    ax.plot(effect.grid, effect.mean, "o", color=BLUE, ms=6, label="mean of the rows")
+
+
+def _name_ticks(axis: Any, at: Array, names: tuple[str, ...]) -> None:
+    """Write the names of levels where their numbers ``at`` stand; numbers stay as they are."""
+    if names:
+        axis.set_ticks(at, [names[int(code)] for code in at])
+        if axis.axis_name == "x":
+            axis.set_tick_params(rotation=30 if max(map(len, names)) * len(at) > _ROOM else 0)
 
 
 def _draw_pair(ax: Any, effect: PairEffect, rows: Array) -> None:
