@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
@@ -30,29 +28,19 @@ from rflaf.functions.losses import (
     SquaredHinge,
     Tweedie,
 )  # fmt: skip
-from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
-from rflaf.rows.progress import Begin
-from rflaf.training.calibration import label_radii
-from rflaf.training.final_fit import FitResult
 
 from . import parameters
-from .base import RandomFeatureEstimator
 from .choices import ActivationChoice, Sampling
 from .intervals import PredictsSets
+from .labelled_rows import LearnsLabels, gives_probabilities
 from .retired import accept_retired
-from .rows_in import Fitting, check_weight
-from .soft_labels import SoftLabels, soft_labels
+from .several_labels import is_several
+from .soft_labels import soft_labels
 
 
-def _gives_probabilities(estimator: Any) -> bool:
-    """Return whether the loss of a classifier has probabilities."""
-    loss = getattr(estimator, "loss_", estimator.loss)
-    return loss == "log_loss" or isinstance(loss, Logistic | Softmax)
-
-
-class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
+class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
     """Classification by small models of random directions and learned activations.
 
     The log odds are f(x) = b + sum_m q_m v_m sigma_m(u_m(x)): one f for two classes, one per class for more. Classes
@@ -199,13 +187,21 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
         loss of a row is the mean of those of its labels. Classes are the names of the columns of a frame, else 0, 1,
         and so on; `rflaf.estimators.soft_labels.SoftLabels` names them.
 
+        ``y`` of zeros and ones (n_samples, n_labels) says which of several labels apply to a row, any number of them,
+        and so does a list of such columns of a frame. One model learns all, each with log odds of its own; ``classes_``
+        are the names of the columns, or 0, 1, and so on.
+
         ``sample_weight`` (n_samples,) multiplies the loss of each row. ``groups``, ``time`` and ``cv`` say which rows
         to hold out, and ``X`` may name files, as for `RFLAFRegressor`.
         """
         with self._fitting() as fit:
             parameters.check_class_weight(self.class_weight, ("balanced",))
             held_out, soft = {"groups": groups, "time": time, "cv": cv}, soft_labels(y)
-            if soft is None:
+            self._several = is_several(X, y)
+            if self._several:
+                source = self._several_targets(X, y, sample_weight)
+                result = self._fit_several(source, fit.begin, held_out)
+            elif soft is None:
                 labels, found, weights = self._labels(fit, X, y, sample_weight)
                 self.classes_ = found
                 result = self._fit_labels(labels, found, weights, fit.begin, held_out)
@@ -228,11 +224,15 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
         ``classes`` are all labels that will ever come; the first call needs them. Earlier rows are kept as their
         curvature around the solution (see `rflaf.training.online`). Make the first chunk large: it sets directions,
         activations and the penalty. ``half_life`` and earlier calls of `fit` act as in `RFLAFRegressor.partial_fit`.
+        Several labels, as in `fit`, need no ``classes``.
         """
         with self._fitting() as fit:
             parameters.check_value("half_life", half_life)
             parameters.check_class_weight(self.class_weight, ())
             first = not hasattr(self, "model_")
+            if is_several(X, y) or (self._several and not first):
+                self._learn_several(fit, X, y, classes, sample_weight, half_life)
+                return self
             known = parameters.known_classes(classes, None if first else self.classes_)
             labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
             parameters.refuse_others(found, known)
@@ -247,7 +247,8 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
     def decision_function(self, X: Any, *, out: Array | None = None) -> Array:
         """Return f at rows ``X``: (n_samples,) for two classes, above zero for the second; else (n_samples, n_classes).
 
-        Like all predictions, it is written into the array ``out`` if one is given.
+        Of several labels each has its f, above zero where it is more likely than not. Like all predictions, it is
+        written into the array ``out`` if one is given.
         """
         return self._by_decision(X, lambda f: f[:, 0] if f.shape[1] == 1 else f, out)
 
@@ -255,128 +256,61 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, RandomFeatureEstimator):
         return self._by_rows(X, lambda rows: answer(self.model_.decision(rows, self.n_jobs)), out)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the share of rows ``X``, which may be in files, whose label is predicted."""
+        """Return the share of rows ``X``, which may be in files, whose label is predicted; of several labels, all."""
         if is_files(X) or is_frame(X):
             from sklearn.metrics import accuracy_score  # slow to import, and only needed here
 
-            y, answers, sample_weight = self._scored(X, y, sample_weight, self._label, labels=True)
-            y = y[:, 0].astype(answers.dtype) if is_files(X) else y
+            y, answers, sample_weight = self._scored(X, y, sample_weight, self._label, labels=not self._several)
+            y = y[:, 0].astype(answers.dtype) if is_files(X) else np.asarray(y)
             return float(accuracy_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
 
     def predict(self, X: Any, *, out: Array | None = None) -> Array:
-        """Return the most likely label of every row of ``X``, (n_samples,)."""
+        """Return the most likely label of every row of ``X``, (n_samples,); zeros and ones (n_samples, n_labels) of
+        several.
+        """
         return self._by_rows(X, self._label, out)
 
     def _label(self, rows: Any) -> Array:
-        """Return the most likely label of validated rows, (n_rows,)."""
+        """Return the most likely label of validated rows, (n_rows,), or which of several are likely."""
         f = self.model_.decision(rows, self.n_jobs)
+        if self._several:
+            return (f > 0).astype(int)
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
-    @available_if(_gives_probabilities)
+    @available_if(gives_probabilities)
     def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
-        """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``."""
-        return self._by_decision(X, _probabilities, out)
+        """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``.
 
-    @available_if(_gives_probabilities)
+        Those of several labels are one array (n_samples, n_labels), as of scikit-learn's `MLPClassifier`: how likely
+        each of them applies. Rows need not sum to one.
+        """
+        return self._by_decision(X, self._probabilities, out)
+
+    @available_if(gives_probabilities)
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Return log probabilities, (n_samples, n_classes), exact even if a probability underflows."""
-        return self._by_decision(X, _log_probabilities, out)
+        return self._by_decision(X, log_expit if self._several else _log_probabilities, out)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
+        tags.classifier_tags.multi_label = True
         return tags
-
-    def _labels(
-        self, fit: Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True
-    ) -> tuple[BlockSource, Array, Array]:
-        """Rows with labels for targets, however they are given; the labels found, and the sums of their weights."""
-        rows = self._open(fit, X, y, sample_weight, True, reset)
-        if rows is not None:
-            weights = rows.seen.label_weights
-            found = sorted(weights)
-            return rows.source, np.array(found), np.array([weights[label] for label in found])
-        X, y, sample_weight = self._encoded(X, y, sample_weight, True, reset)
-        X, y = self._checked(X, y, reset)
-        check_classification_targets(y)
-        weight = check_weight(sample_weight, X)
-        labels, at = np.unique(y, return_inverse=True)
-        return ArraySource(X, y[:, None], weight), labels, np.bincount(at, weight, labels.size)
-
-    def _fit_soft_labels(
-        self, fit: Fitting, X: Any, soft: SoftLabels, sample_weight: Any, held_out: dict[str, Any]
-    ) -> FitResult:
-        """Fit to rows with probabilities of labels; wherever one label is needed, it is the most likely one."""
-        self.classes_ = soft.classes
-        if not _gives_probabilities(self):
-            raise InvalidParameterError("rows of probabilities need loss='log_loss'", self.loss, "Use 'log_loss'.")
-        labels, _, _ = self._labels(fit, X, soft.labels, sample_weight)
-        if not isinstance(labels, ArraySource):
-            rule = "rows of probabilities need rows in memory"
-            raise InvalidParameterError(rule, type(labels).__name__, "Read them first.")
-        weight = np.ones(len(soft)) if labels.weight is None else labels.weight.astype(np.float64)
-        weights, targets = weight @ soft.P, array_source(labels.X, soft.targets, labels.weight)
-        of_class = self._weight_of_classes(soft.classes[weights > 0], weights[weights > 0])
-        if of_class is not None:
-            targets = array_source(labels.X, soft.targets, weight * (soft.P @ of_class))
-        return self._fit_labels(labels, soft.classes, weights, fit.begin, held_out, targets)
-
-    def _fit_labels(
-        self,
-        labels: BlockSource,
-        found: Array,
-        weights: Array,
-        begin: Begin,
-        held_out: dict[str, Any] | None = None,
-        targets: BlockSource | None = None,
-    ) -> FitResult:
-        """Fit to rows with labels of ``classes_``; ``weights`` are the summed weights of the labels found.
-
-        ``targets`` are the same rows with targets other than zeros and ones.
-        """
-        spec = self._spec()
-        of_class = self._weight_of_classes(found[weights > 0], weights[weights > 0])
-        used = weights if of_class is None else weights * of_class[np.searchsorted(self.classes_, found)]
-        parameters.refuse_one_class(found[used > 0])
-        spec.loss.check(np.eye(self.classes_.size) if self.classes_.size > 2 else np.array([[0.0], [1.0]]))
-        if held_out is not None:
-            spec = self._with_splits(spec, labels, **held_out)
-        targets = self._targets(labels, found, weights) if targets is None else targets
-        result = self._train(targets, spec, begin)
-        self._accept(result, single_output=False)
-        self._radii = None if result.judged is None else label_radii(result.judged, result.loss, of_class)
-        return result
-
-    def _targets(self, labels: BlockSource, found: Array, weights: Array) -> BlockSource:
-        """Return rows with targets of zeros and ones, weighted by class; arrays are encoded at once."""
-        view = LabelTargets(labels, self.classes_, self._weight_of_classes(found[weights > 0], weights[weights > 0]))
-        if not isinstance(labels, ArraySource):
-            return view
-        whole = view.seen(Block(labels.X, labels.y, labels.weight))
-        return array_source(whole.X, whole.y, whole.weight)
 
     def _held_out_answer(self, decision: Array) -> Array:
         """Return probabilities from the values of f at rows held out, or these values where the loss has none."""
-        return _probabilities(decision) if _gives_probabilities(self) else decision
+        return self._probabilities(decision) if gives_probabilities(self) else decision
+
+    def _probabilities(self, f: Array) -> Array:
+        return expit(f) if self._several else _probabilities(f)
 
     def _loss(self) -> Loss:
-        log_loss = Logistic() if self.classes_.size == 2 else Softmax()
+        log_loss = Logistic() if self._several or self.classes_.size == 2 else Softmax()
         named: dict[str, Loss] = {"log_loss": log_loss, "squared_hinge": SquaredHinge()}
         if isinstance(self.loss, Squared | Huber | Pinball | Quantiles | Poisson | Tweedie | Gamma):
             rule = "the loss of a classifier must be one of margins, above zero for one class and below for the other"
             raise InvalidParameterError(rule, self.loss, "Use 'log_loss'.")
         return parameters.resolve_loss(self.loss, named)
-
-    def _weight_of_classes(self, present: Array, weights: Array) -> Array | None:
-        """Return the factor on the weights of the rows of each class, (n_classes,), given the weights present."""
-        if self.class_weight is None:
-            return None
-        factor = np.ones(self.classes_.size)
-        factor[np.searchsorted(self.classes_, present)] = compute_class_weight(
-            self.class_weight, classes=present, y=present, sample_weight=weights
-        )
-        return factor
 
 
 def _probabilities(f: Array) -> Array:

@@ -257,6 +257,9 @@ def _check(teacher: Any, task: _Task, folds: int | None, mixes: Sequence[float])
     if task.classifies and not hasattr(teacher, "predict_proba"):
         rule = "a teacher of classes must have predict_proba"
         raise InvalidParameterError(rule, type(teacher).__name__, "Wrap it in CalibratedClassifierCV.")
+    if task.classifies and task.y is not None and task.y.ndim != 1:
+        rule = "labels to distil must be one for each row"
+        raise InvalidParameterError(rule, f"shape {task.y.shape}", "Distil each label by itself.")
     if task.y is None and not _is_fitted(teacher):
         raise InvalidParameterError("a teacher without labels to learn from must be fitted", teacher, "Pass y.")
     if folds is not None and (not isinstance(folds, int) or folds < 2):

@@ -125,6 +125,12 @@ class PredictsSets(ReadsRows):
     """Sets of labels of a classification."""
 
     _radii: Radii | None = None
+    _several = False
+
+    def _refuse_several(self, what: str) -> None:
+        if self._several:
+            rule = f"{what} is for classes of which one applies to a row, not for several labels"
+            raise InvalidParameterError(rule, self.classes_.tolist(), "Use predict_proba, or a classifier per label.")
 
     def predict_set(self, X: Any, coverage: Coverage = 0.9, *, out: Any = None) -> Array:
         """Return sets that hold the label of a share ``coverage`` of new rows: (n_samples, n_classes), true or false.
@@ -134,6 +140,7 @@ class PredictsSets(ReadsRows):
         together, by the guarantee of `RFLAFRegressor.predict_interval`; single classes may have more or less.
         """
         check_is_fitted(self)
+        self._refuse_several("predict_set")
         levels, single = coverages_of(coverage)
         if self._radii is None:
             raise uncalibrated("predict_set")
@@ -150,6 +157,7 @@ class PredictsSets(ReadsRows):
     def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take rows that the model was not fitted to, with their labels, for its sets; the model stays as it is."""
         check_is_fitted(self)
+        self._refuse_several("calibrate")
 
         def scores(rows: Any) -> Array:
             return label_scores(self.model_.decision(rows, self.n_jobs), self.loss_)

@@ -28,7 +28,16 @@ from rflaf.rows.blocks import BlockSource, CheckedTargets, RepeatedTargets, arra
 from rflaf.rows.dask import is_collection, predict_lazily
 from rflaf.rows.files import ScannedTable, Table, is_files
 from rflaf.rows.files.chunks import column_names
-from rflaf.rows.inputs import as_rows, encode_rows, is_frame, needs_encoding, open_rows, take_column, target_of
+from rflaf.rows.inputs import (
+    as_rows,
+    encode_rows,
+    is_frame,
+    names_columns,
+    needs_encoding,
+    open_rows,
+    take_column,
+    target_of,
+)
 from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin, displays
 from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
@@ -110,7 +119,7 @@ class ReadsRows(BaseEstimator):
         Rows of numbers without gaps stay as they are, unless the target is one of their columns.
         """
         encoding, target = (None, None) if reset else (self.table_encoding_, self.target_encoding_)
-        X, named = as_rows(X), isinstance(y, str)
+        X, named = as_rows(X), isinstance(y, str) or names_columns(X, y)
         if is_frame(X):
             X, y, sample_weight, target = _named_columns(X, y, sample_weight, target, labels)
         if encoding is not None:
@@ -279,10 +288,19 @@ class ReadsRows(BaseEstimator):
 def _named_columns(
     X: Any, y: Any, sample_weight: Any, target: TargetEncoding | None, labels: bool
 ) -> tuple[Any, Any, Any, TargetEncoding | None]:
-    """Return a frame without the columns that ``y`` and ``sample_weight`` name, these columns, and the target."""
+    """Return a frame without the columns that ``y`` and ``sample_weight`` name, these columns, and the target.
+
+    Several columns have no target of one name.
+    """
     if isinstance(sample_weight, str):
         role = TargetEncoding(sample_weight, "regression", "number")
         sample_weight, _, X = take_column(X, sample_weight, role, False)
+    if names_columns(X, y):
+        columns = []
+        for name in y:
+            column, _, X = take_column(X, name, None, labels)
+            columns.append(column)
+        return X, np.column_stack(columns), sample_weight, None
     if not isinstance(y, str):
         return X, y, sample_weight, target_of(y, labels)
     y, target, X = take_column(X, y, target, labels)

@@ -148,8 +148,10 @@ def formula_of(estimator: Any, dtype: DTypeLike = np.float32) -> Formula:
     model = estimator.model_
     if isinstance(estimator, RandomActivationFeatures):
         return _arrays(model, None, dtype)
-    if isinstance(estimator, RFLAFClassifier):
+    if isinstance(estimator, RFLAFClassifier) and not estimator._several:
         return _arrays(model, _head(model, _link_of_classes(estimator), estimator.classes_), dtype)
+    if isinstance(estimator, RFLAFClassifier) and not hasattr(estimator, "predict_proba"):
+        return _arrays(model, _head(model, Link.IDENTITY), dtype)
     return _arrays(model, _head(model, _link(estimator.loss_)), dtype)
 
 

@@ -24,6 +24,7 @@ from .formula import Formula, Head, Link, formula_of
 
 OPSET = 18  # of the standard operators
 _LEARNING_OPSET = 3  # of ai.onnx.ml, used only by other steps of a pipeline
+_INT64 = 7  # as ONNX numbers the types of tensors
 _ONES_THAT_CONVERT = (RFLAFRegressor, RandomActivationFeatures, RandomFeatureModel)
 
 
@@ -141,6 +142,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         chosen = graph.node("ArgMax", f, axis=1, keepdims=0)
         labels = graph.constant("classes", class_labels(formula.head.classes))
         graph.node("Gather", labels, chosen, result=outputs[0])
+    elif len(outputs) > 1:  # several labels
+        likely = graph.node("Greater", f, graph.constant("zero", np.zeros(1, formula.head.weights.dtype)))
+        graph.node("Cast", likely, result=outputs[0], to=_INT64)
     _follow_link(graph, f, formula.head, dtype, outputs[-1])
 
 
@@ -264,8 +268,9 @@ def _declare_answers(operator: Any) -> None:
 
 def _declare_classes(operator: Any) -> None:
     """Declare the shapes of a classifier: labels, and one number per class."""
-    labels = class_labels(operator.raw_operator.classes_)
-    operator.outputs[0].type = tensor_type(labels.dtype)([None])
+    classifier = operator.raw_operator
+    labels = class_labels(np.arange(classifier.classes_.size) if classifier._several else classifier.classes_)
+    operator.outputs[0].type = tensor_type(labels.dtype)([None, labels.size] if classifier._several else [None])
     operator.outputs[1].type = tensor_type(_dtype(operator))([None, labels.size])
 
 

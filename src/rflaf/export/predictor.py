@@ -39,6 +39,8 @@ class Predictor:
         Names of the encoded columns.
     single_output : bool
         Whether predictions of a regressor have one axis.
+    several : bool
+        Whether any number of the labels may apply to a row.
     """
 
     model: RandomFeatureModel
@@ -48,6 +50,7 @@ class Predictor:
     target: TargetEncoding | None
     feature_names: tuple[str, ...] | None
     single_output: bool
+    several: bool = False
 
     @property
     def n_features(self) -> int:
@@ -76,10 +79,12 @@ class Predictor:
         if not self.gives_probabilities:
             what = "a regressor" if self.classes is None else f"the {self.loss.name} loss"
             raise InvalidParameterError("only classifiers under the log loss have probabilities", what, "Use predict.")
-        return _probabilities(f)
+        return self.loss.mean(f) if self.several else _probabilities(f)
 
     def answer(self, f: Array) -> Array:
         """Return the prediction for ``f`` (n_rows, n_outputs)."""
+        if self.several:
+            return (f > 0).astype(int)
         if self.classes is not None:
             return np.asarray(self.classes[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)])
         mean = self.loss.mean(f)

@@ -81,7 +81,7 @@ def _rows(estimator: Any, X: Any, y: Any) -> tuple[Array, Array]:
     if len(targets) != len(rows) or len(rows) < _FEWEST_ROWS:
         rule = f"X and y must have the same number of rows, at least {_FEWEST_ROWS}"
         raise InvalidParameterError(rule, f"{len(rows)} and {len(targets)}", "Hold more rows out.")
-    if not isinstance(estimator, RFLAFClassifier):
+    if not isinstance(estimator, RFLAFClassifier) or estimator._several:
         targets = targets.astype(np.float64).reshape(len(rows), -1)
         if targets.shape[1] != estimator.model_.n_outputs or not np.isfinite(targets).all():
             rule = f"y must be {estimator.model_.n_outputs} columns of finite numbers"

@@ -191,7 +191,7 @@ def _unseen(estimator: Any, table: Any) -> dict[str, tuple[tuple[str, ...], floa
 def _losses(estimator: Any, y: Array, f: Array) -> Array:
     """Return the loss of every row whose label, if it is one, the model knows."""
     classes = getattr(estimator, "classes_", None)
-    if classes is None:
+    if classes is None or estimator._several:
         targets = np.asarray(y, np.float64).reshape(len(f), -1)
         return np.asarray(estimator.loss_.value(f, estimator.loss_.targets(targets)))
     labels = np.asarray(y).astype(classes.dtype)
@@ -209,6 +209,6 @@ def _expected(estimator: Any, rows: Array, f: Array) -> Array:
     if not hasattr(estimator, "predict_proba") or not estimator._profile.error > 0:
         return np.full(len(f), np.nan)
     p = estimator.loss_.mean(f)
-    p = np.hstack([1 - p, p]) if p.shape[1] == 1 else p
+    p = np.hstack([1 - p, p]) if p.shape[1] == 1 or estimator._several else p
     entropy = -np.sum(p * np.log(np.maximum(p, 1e-15)), axis=1)
     return np.asarray(entropy / estimator._profile.error)

@@ -152,6 +152,14 @@ def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bo
     return values, target, frame.drop(columns=[name]) if hasattr(frame, "iloc") else frame.drop(name)
 
 
+def names_columns(X: Any, y: Any) -> bool:
+    """Return whether ``y`` lists columns of a frame, rather than one text for each of its rows."""
+    if not (is_frame(X) and isinstance(y, list | tuple) and y and all(isinstance(name, str) for name in y)):
+        return False
+    columns = getattr(X, "column_names", None) or list(getattr(X, "columns", ()))
+    return len(y) != len(X) and set(y) <= set(columns)
+
+
 def target_of(y: Any, labels: bool) -> TargetEncoding | None:
     """Return the encoding of targets in memory that have a name, as a column of a frame has."""
     name = getattr(y, "name", None)

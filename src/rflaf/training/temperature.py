@@ -13,10 +13,15 @@ _CLEARLY = 1.0  # standard errors of the fall in loss
 
 
 def classes_of(loss: Loss, y: Array) -> Array | None:
-    """Return the class of every row, (n_rows,), from targets (n_rows, n_outputs); None unless a loss of classes."""
+    """Return the class of every row, (n_rows,), from targets (n_rows, n_outputs); None unless a loss of classes.
+
+    Of several labels it is the number of the combination that applies.
+    """
     if isinstance(loss, Softmax):
         return np.asarray(y.argmax(axis=1))
-    return np.asarray(y[:, 0] > 0.5) if isinstance(loss, Logistic) and y.shape[1] == 1 else None
+    if not isinstance(loss, Logistic):
+        return None
+    return np.unique(y > 0.5, axis=0, return_inverse=True)[1].ravel()
 
 
 def temperature(loss: Loss, outputs: Array, y: Array, weight: Array, base: Array) -> float:
@@ -33,7 +38,7 @@ def temperature(loss: Loss, outputs: Array, y: Array, weight: Array, base: Array
     >>> temperature(Logistic(), f / 2, y, np.ones(2000), np.zeros(1))
     1.0
     """
-    if classes_of(loss, y) is None:
+    if not isinstance(loss, Logistic | Softmax):
         return 1.0
     f, y = (np.asarray(outputs, np.float64) - base), y.astype(np.float64)
     share = weight / weight.sum()

@@ -64,21 +64,29 @@ def _read_predictor(header: Node) -> Predictor:
     kind = header["class"].one_of({name: name for name in ("RFLAFRegressor", "RFLAFClassifier")})
     n_features, fitted = header["n_features"].whole(1), header["fitted"]
     model, classes = read_features(fitted["model"], n_features, last_layer=False), None
+    several = _read_several(fitted)
     loss = read_part(fitted["loss"], LOSSES)
     encoding = _read_columns(header, n_features)
     if encoding is not None and header["indicators"].flag():
         model = of_codes(model, encoding)
     if kind == "RFLAFClassifier":
-        classes = _read_labels(header["classes"], model.n_outputs)
-        _check_loss(fitted["loss"], loss, model.n_outputs)
+        classes = _read_labels(header["classes"], model.n_outputs, several)
+        _check_loss(fitted["loss"], loss, model.n_outputs, several)
     single = _read_single(fitted["single_output"], model.n_outputs) and classes is None
     names = _read_names(header["feature_names"], n_features) if encoding is None else encoding.feature_names
     target = _read_target(header, kind)
-    return Predictor(model, loss, classes, encoding, target, None if names is None else tuple(names), single)
+    known = None if names is None else tuple(names)
+    return Predictor(model, loss, classes, encoding, target, known, single, several and classes is not None)
 
 
-def _check_loss(node: Node, loss: Any, n_outputs: int) -> None:
-    if isinstance(loss, Softmax | Logistic) and isinstance(loss, Softmax) != (n_outputs > 1):
+def _read_several(fitted: Node) -> bool:
+    """Return whether several labels apply to a row, of which earlier files do not speak."""
+    return bool(fitted.get("several_labels").maybe(Node.flag))
+
+
+def _check_loss(node: Node, loss: Any, n_outputs: int, several: bool) -> None:
+    exclusive = n_outputs > 1 and not several
+    if isinstance(loss, Softmax | Logistic) and isinstance(loss, Softmax) != exclusive:
         raise node.refuse("that of the number of classes")
 
 
@@ -142,9 +150,10 @@ def _read_estimator(header: Node) -> Any:
     if header["provenance"].value:
         estimator.provenance_ = header["provenance"].value
     if issubclass(kind, estimators.RFLAFClassifier):
-        estimator.classes_ = _read_labels(header["classes"], n_outputs)
-        single_output = False
-        _check_loss(fitted["loss"], result.loss, n_outputs)
+        several, single_output = _read_several(fitted), False
+        estimator.classes_ = _read_labels(header["classes"], n_outputs, several)
+        _check_loss(fitted["loss"], result.loss, n_outputs, several)
+        estimator._several = several
     else:
         single_output = _read_single(fitted["single_output"], n_outputs)
         if n_outputs % result.loss.n_levels or (result.loss.n_levels > 1 and single_output):
@@ -190,7 +199,7 @@ def _read_argument(node: Node) -> Any:
     return value
 
 
-def _read_labels(node: Node, n_outputs: int) -> Array:
+def _read_labels(node: Node, n_outputs: int, several: bool) -> Array:
     dtype = node["dtype"].text()
     kind = {"str": str, "object": str, "bool": bool}.get(dtype) or {"i": int, "u": int, "f": float}.get(dtype[:1])
     values = [read_label(label) for label in node["values"].items()]
@@ -199,9 +208,11 @@ def _read_labels(node: Node, n_outputs: int) -> Array:
     if dtype not in ("str", "object", "bool") and np.dtype(dtype).name not in np.sctypeDict:
         raise node.refuse("of a known dtype")
     classes: Array = np.array(values, dtype=object if dtype == "object" else dtype)
-    if len(classes) != (2 if n_outputs == 1 else n_outputs) or len(set(classes.tolist())) != len(classes):
+    if len(classes) != (2 if n_outputs == 1 and not several else n_outputs) or len(set(classes.tolist())) != len(
+        classes
+    ):
         raise node.refuse(f"as many different labels as {n_outputs} outputs tell apart")
-    if not all(low < high for low, high in pairwise(classes)):
+    if not several and not all(low < high for low, high in pairwise(classes)):
         raise node.refuse("in order")
     return classes
 

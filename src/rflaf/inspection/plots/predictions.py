@@ -206,7 +206,9 @@ class CalibrationDisplay:
         number = (1 if len(estimator.classes_) == 2 else 0) if output is None else output
         label = estimator.classes_[number]
         probability = estimator.predict_proba(X)[:, number]
-        return cls.from_predictions(np.asarray(y) == label, probability, label=str(label), n_bins=n_bins, ax=ax)
+        outcomes = np.asarray(y)
+        outcomes = outcomes[:, number] == 1 if outcomes.ndim == 2 else outcomes == label
+        return cls.from_predictions(outcomes, probability, label=str(label), n_bins=n_bins, ax=ax)
 
     @classmethod
     def from_predictions(

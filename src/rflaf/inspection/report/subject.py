@@ -120,6 +120,9 @@ def _fitted(estimator: Any) -> Any:
     if not isinstance(getattr(estimator, "model_", None), RandomFeatureModel) or not hasattr(estimator, "predict"):
         rule = "a report is about a regressor or classifier of this package, or a pipeline that ends in one"
         raise InvalidParameterError(rule, type(estimator).__name__, "Pass RFLAFRegressor or RFLAFClassifier.")
+    if getattr(estimator, "_several", False):
+        rule = "a report is about one target, or classes of which one applies to a row"
+        raise InvalidParameterError(rule, "several labels", "Report on a classifier per label.")
     return estimator
 
 
