@@ -144,9 +144,9 @@ def test_weights_are_repeated_rows_to_the_last_digits_for_the_defaults_too(check
     check("RFLAFClassifier", RFLAFClassifier())
 
 
-def test_it_is_a_classifier_of_one_output():
+def test_it_is_a_classifier_of_one_label_or_several():
     assert is_classifier(RFLAFClassifier())
-    assert not RFLAFClassifier().__sklearn_tags__().target_tags.multi_output
+    assert RFLAFClassifier().__sklearn_tags__().target_tags.multi_output
 
 
 def test_parameters_are_stored_as_given_and_survive_clone_and_set_params():

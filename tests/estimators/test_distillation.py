@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.distillation import _best_mix
 
 CLASSIFIER = RFLAFClassifier(8, directions="random", alpha=1e-4, random_state=0, n_jobs=1)
 REGRESSOR = RFLAFRegressor(8, directions="random", random_state=0, n_jobs=1)
@@ -65,6 +69,47 @@ def test_a_bad_teacher_is_not_listened_to():
     assert found.mix == 0.0
     assert min(found.losses.values()) == found.losses[0.0] < found.teacher_loss
     assert student.score(X, y) > 0.8
+
+
+class Remembers(RegressorMixin, BaseEstimator):
+    """Says the target of the nearest row it was fitted to, and which targets it has seen."""
+
+    fits: ClassVar[list] = []
+
+    def fit(self, X, y):
+        self.X_, self.y_ = np.asarray(X), np.asarray(y)
+        self.fits.append(set(y.tolist()))
+        return self
+
+    def predict(self, X):
+        return self.y_[np.abs(np.asarray(X)[:, None, 0] - self.X_[:, 0]).argmin(axis=1)]
+
+
+@pytest.mark.parametrize("folds", [2, 3, 5])
+def test_no_teacher_of_a_judged_student_has_seen_the_labels_that_judge(folds):
+    X, y = noisy(120)
+    Remembers.fits.clear()
+    taught = list[set]()
+
+    class Spy(RFLAFRegressor):
+        def fit(self, X, y):
+            taught.append(set(np.asarray(y).tolist()))
+            return super().fit(X, y)
+
+    spy = Spy(4, directions="random", alpha=1.0, random_state=0)
+    rflaf.distil(Remembers(), X, y, student=spy, folds=folds, mixes=(0.0, 1.0), random_state=0)
+    splits = list(KFold(folds, shuffle=True, random_state=0).split(X))[:3]
+    for fold, (_, judged) in enumerate(splits):
+        assert not taught[len(splits) + fold] & set(y[judged].tolist())  # a teacher says nothing but targets it saw
+
+
+def test_a_teacher_that_hardly_helps_is_not_listened_to():
+    X, y = noisy(150)
+    losses = {0.0: np.zeros(4), 0.5: np.array([-1.0, 1.0, -1.0, 0.9])}
+    assert _best_mix(losses) == 0.0
+    assert _best_mix({**losses, 1.0: np.full(4, -0.1)}) == 1.0
+    student = rflaf.distil(KnowsTheTruth(), X, y, student=REGRESSOR, mixes=(0.5, 1.0), random_state=0)
+    assert set(student.distillation_.losses) == {0.0, 0.5, 1.0}
 
 
 def test_labels_of_any_kind_and_frames_come_back():

@@ -100,6 +100,15 @@ def test_equal_rows_are_copies_where_targets_are_many_or_one_for_every_x_or_weig
     assert as_importance(ArraySource(X, y, weight)).source.n_samples <= 16
 
 
+@pytest.mark.parametrize(("n_varied", "kept"), [(3, 60), (8, 120)])
+def test_many_equal_rows_are_observations_if_a_tenth_of_them_disagree(n_varied, kept):
+    X, y = np.repeat(np.arange(60.0), 2)[:, None], np.tile([0.0, 0.0, 1.0, 1.0], 30)[:, None]
+    y[: 2 * n_varied : 2] = 1 - y[1 : 2 * n_varied : 2]
+    assert as_importance(ArraySource(X, y)).source.n_samples == kept + (n_varied if kept == 60 else 0)
+    few = np.r_[X, np.arange(100.0, 3000)[:, None]], np.r_[y, np.arange(2900.0)[:, None] % 2]
+    assert as_importance(ArraySource(*few)).source.n_samples == 2960 + n_varied  # equal rows are too few to matter
+
+
 def test_a_table_of_categories_is_learned():
     """Leaving out all equal rows at once would leave the others, of the other target, to answer for them."""
     X, y = cells(400, 3)

@@ -3,7 +3,8 @@
     target of a row = (1 - mix) label + mix (what teachers fitted without the row's fold say of it)
 
 Soft targets carry more than a label does: how sure the teacher is, with the noise of the labels averaged out. Too much
-of them copies the mistakes of the teacher, so the mix is chosen on labels of rows held out.
+of them copies the mistakes of the teacher, so the mix is chosen on labels of rows held out, which no teacher that the
+judged student learns from has seen; labels alone, mix 0, are taken unless the teacher helps by a standard error.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Distillation:
     Attributes
     ----------
     mix : the share of the teacher in the targets
-    losses : of every mix tried, the student's mean loss on labels held out: log-loss, or the squared error
+    losses : of every mix tried, the mean loss of students on labels that neither they nor their teachers have seen:
+        log-loss, or the squared error
     teacher_loss : the same of the teachers, each on the rows it was not fitted to; None without labels
     n_unlabelled : number of rows that only the teacher labelled
     """
@@ -79,8 +81,9 @@ def distil(
     unlabelled : rows like ``X`` or None, default=None
         More rows to learn from; the fitted teacher, or the mean of those of the folds, labels them.
     mixes : sequence of float, default=(0.0, 0.5, 0.8, 1.0)
-        Shares of the teacher in the targets to choose from: the best on labels held out, of one fold or, where rows
-        are few, of three.
+        Shares of the teacher in the targets to choose from, 0 always among them: the best on labels held out, of one
+        fold or, where rows are few, of three. It must beat 0, labels alone, by a standard error. A single one is taken
+        as it is.
     random_state : int or None, default=None
         Seed of the folds, and of the student unless one is given.
 
@@ -113,14 +116,17 @@ def distil(
     if unlabelled is not None:
         extra = np.mean([task.said(other, unlabelled) for other in others], axis=0)
     lesson = _Lesson(task, X, taught, unlabelled, extra)
-    losses = dict[float, float]()
+    losses = dict[float, Array]()
     if task.y is not None and len(mixes) > 1:
-        judged = (splits or _splits(task, _USUAL_FOLDS))[: int(np.clip(_JUDGED_ROWS // len(taught), 1, _MOST_JUDGED))]
-        losses = {float(mix): lesson.held_out_loss(float(mix), judged) for mix in mixes}
-    mix = 1.0 if task.y is None else min(losses, key=losses.__getitem__) if losses else float(mixes[0])
+        n_judged = int(np.clip(_JUDGED_ROWS // len(taught), 1, _MOST_JUDGED))
+        lessons = _judged_lessons(lesson, None if splits is None else teacher, splits, n_judged)
+        tried = sorted({0.0, *map(float, mixes)})
+        losses = {mix: np.concatenate([one.held_out_losses(mix, *split) for one, split in lessons]) for mix in tried}
+    mix = 1.0 if task.y is None else _best_mix(losses) if losses else float(mixes[0])
     fitted = lesson.learned(mix, np.arange(len(taught)))
-    loss = None if task.y is None else task.loss(taught)
-    fitted.distillation_ = Distillation(mix, losses, loss, 0 if extra is None else len(extra))
+    loss = None if task.y is None else float(task.losses(taught).mean())
+    means = {mix: float(each.mean()) for mix, each in losses.items()}
+    fitted.distillation_ = Distillation(mix, means, loss, 0 if extra is None else len(extra))
     _log.info("distilled: %s", fitted.distillation_)
     return fitted
 
@@ -162,13 +168,13 @@ class _Task:
         own = (self.y[rows, None] == self.classes) if self.classifies else self.y[rows]
         return np.asarray((1 - mix) * own + mix * taught[rows])
 
-    def loss(self, said: Array, rows: Array | slice = slice(None)) -> float:
-        """Return the mean loss of what is said of some rows."""
+    def losses(self, said: Array, rows: Array | slice = slice(None)) -> Array:
+        """Return the loss of what is said of some rows, (n_rows,)."""
         assert self.y is not None
         if not self.classifies:
-            return float(np.mean((said - self.y[rows]) ** 2))
+            return np.asarray(np.mean((said - self.y[rows]).reshape(len(said), -1) ** 2, axis=1))
         at = np.searchsorted(self.classes, self.y[rows])
-        return float(-np.mean(np.log(np.maximum(said[np.arange(at.size), at], _LEAST_PROBABILITY))))
+        return np.asarray(-np.log(np.maximum(said[np.arange(at.size), at], _LEAST_PROBABILITY)))
 
 
 @dataclass(frozen=True)
@@ -192,16 +198,51 @@ class _Lesson:
         classes = self.task.classes if self.task.y is not None else np.arange(targets.shape[1])
         return student.fit(X, SoftLabels(classes, targets))
 
-    def held_out_loss(self, mix: float, splits: Sequence[tuple[Array, Array]]) -> float:
-        """Return the loss, on labels held out, of students fitted to the other rows."""
-        losses = []
-        for train, test in splits:
-            student, X = self.learned(mix, train), _safe_indexing(self.X, test)
-            said = student.predict_proba(X) if self.task.classifies else student.predict(X)
-            losses.append(self.task.loss(np.asarray(said, np.float64), test))
-        loss = float(np.mean(losses))
-        _log.info("distil: mix %.3g, loss of the student on labels held out %.5g", mix, loss)
-        return loss
+    def held_out_losses(self, mix: float, train: Array, test: Array) -> Array:
+        """Return the losses, on labels held out, of a student fitted to the other rows."""
+        student, X = self.learned(mix, train), _safe_indexing(self.X, test)
+        said = student.predict_proba(X) if self.task.classifies else student.predict(X)
+        losses = self.task.losses(np.asarray(said, np.float64), test)
+        _log.info("distil: mix %.3g, loss of a student on labels held out %.5g", mix, losses.mean())
+        return losses
+
+
+def _best_mix(losses: dict[float, Array]) -> float:
+    """Return the mix of lowest mean loss; 0, labels alone, unless another is better by a standard error."""
+    best = min(losses, key=lambda mix: float(losses[mix].mean()))
+    gain = losses[0.0] - losses[best]
+    return best if gain.mean() > gain.std() / np.sqrt(gain.size) else 0.0
+
+
+def _judged_lessons(
+    lesson: _Lesson, teacher: Any, splits: list[tuple[Array, Array]] | None, n_judged: int
+) -> list[tuple[_Lesson, tuple[Array, Array]]]:
+    """Return lessons without a fold each, and the splits; a fitted teacher, given as None, stays as it is.
+
+    What is taught of the rows of another fold comes from a teacher fitted without both folds: labels that judge a
+    student have no part in what it learns.
+    """
+    if splits is None:
+        return [(lesson, split) for split in _splits(lesson.task, _USUAL_FOLDS)[:n_judged]]
+    task, X, unlabelled, pairs = lesson.task, lesson.X, lesson.unlabelled, dict[tuple[int, int], Any]()
+    assert task.y is not None
+    lessons = []
+    for fold, (train, test) in enumerate(splits[:n_judged]):
+        taught, extra = np.full_like(lesson.taught, np.nan), []
+        others = [(other, rows) for other, (_, rows) in enumerate(splits) if other != fold]
+        if len(others) == 1:  # nothing would be left to teach by: halves of the other fold
+            others = list(zip((fold, fold + 2), (train[::2], train[1::2]), strict=True))
+        for other, rows in others:
+            pair = (min(fold, other), max(fold, other))
+            if pair not in pairs:
+                fitted_to = np.setdiff1d(train, rows)
+                pairs[pair] = _unfitted(teacher).fit(_safe_indexing(X, fitted_to), task.y[fitted_to])
+            taught[rows] = task.said(pairs[pair], _safe_indexing(X, rows))
+            extra += [] if unlabelled is None else [task.said(pairs[pair], unlabelled)]
+        mean = np.mean(extra, axis=0) if extra else None
+        lessons.append((_Lesson(task, X, taught, unlabelled, mean), (train, test)))
+        _log.info("distil: fitted the teachers of the students that fold %d judges", fold + 1)
+    return lessons
 
 
 def _splits(task: _Task, folds: int) -> list[tuple[Array, Array]]:

@@ -4,9 +4,9 @@ A choice made on rows held out goes wrong where a row held out has a twin that w
 y are merged into one, whose weight is the sum of theirs, before anything is measured: a row of weight three is the same
 as three equal rows. Weights are then divided by their mean over the rows that count, so their unit has no effect.
 
-Where the same X comes with several targets, of which there are few, as in a table of categories, equal rows are
-observations rather than copies: a row held out has equals among the others as a new row will. There weights that are
-whole multiples of a common measure are counts of rows.
+Where targets are few, as classes are, and the same X comes with several of them, equal rows are observations rather
+than copies: a row held out has equals among the others as a new row will. There weights that are whole multiples of a
+common measure are counts of rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from .tables.summaries import Moments
 
 _MOST_ROWS, _MOST_NUMBERS = 20_000, 2**22  # of a table looked through for repeated rows: in larger ones they do no harm
 _ROWS_PER_TARGET = 20  # at least, where equal rows are observations
+_LEAST_VARIED = 0.5  # of the X that recur have several targets there,
+_LEAST_VARIED_OF_MANY, _MANY_EQUAL = 0.1, 0.05  # or fewer, where this share of the rows has an equal before it
 _MOST_SMALLEST = 200  # rows that the smallest weight may stand for
 _ROUNDING = 1e-9
 _BITS = {4: 22, 8: 46}  # of a weight of mean one, by the size of a number: another unit must not change these bits
@@ -86,11 +88,14 @@ def _counts(weight: Array) -> Array | None:
 
 
 def _are_observations(rows: Block, first: Array, counts: Array) -> bool:
-    """Return whether equal rows are observations of their own: few targets, most X that recur have several of them."""
+    """Return whether equal rows are observations of their own: few targets, and X that recur with several of them."""
     cell = np.unique(hashes_of(rows.X[first]), return_inverse=True)[1]
     recurs, varied = np.bincount(cell, counts) > 1, np.bincount(cell) > 1
     n_targets = np.unique(hashes_of(rows.y[first])).size
-    return bool(2 * varied.sum() > recurs.sum() and n_targets * _ROWS_PER_TARGET <= counts.sum())
+    if n_targets * _ROWS_PER_TARGET > counts.sum():
+        return False
+    many = counts.sum() - counts.size > _MANY_EQUAL * counts.sum()
+    return bool(varied.sum() > (_LEAST_VARIED_OF_MANY if many else _LEAST_VARIED) * recurs.sum())
 
 
 def _counted(rows: Block, first: Array, place: Array, counts: Array, unit: float) -> WeightedRows:
