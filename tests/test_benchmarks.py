@@ -92,6 +92,10 @@ RUNS = {  # script: a small run, and what its table shows
         r"\| features.predict, float32 \| [\d.]+ ",
     ),
     "house": ("", r"lines of source +\d+"),
+    "probabilities": (
+        "students --kinds sklearn --only iris --rivals extra-trees --width 4",
+        r"iris +extra-trees +teacher [\d.]+ +student [\d.]+ \(mix [\d.]+\) +alone [\d.]+ +gap closed",
+    ),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
     "widths": (
         "--sets bowl --rows 80 --seeds 0 --widths 3 4 --out w.jsonl --picture w.png",

@@ -38,6 +38,7 @@ _MEAN, LINEAR, ADDITIVE = "the mean", "a linear model", "functions of single col
 _MOST_LINEAR_COLUMNS = 1000
 _NO_WEIGHT = 1e9  # of the mean square of a column: a ridge that leaves nothing but the constant
 _AS_GOOD = 1e-3  # of the error: a smaller difference decides nothing, and the simpler model is taken
+_MOST_FOLDED_ANSWERS, _MOST_LINEAR_ANSWERS = 100_000, 2_000_000  # of all folds and outputs, without a closed form
 _MOST_LINEAR_NUMBERS = 5_000_000  # of a table that is split once and fitted without a closed form
 
 
@@ -56,8 +57,8 @@ class Rival:
         return float(self.losses.mean())
 
 
-def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
-    """Return the simpler models, the simplest first."""
+def specifications(fit: Fit, n_answers: int = 0) -> list[tuple[str, FitSpec]]:
+    """Return the simpler models, the simplest first; not those that take too long for ``n_answers`` of all folds."""
     n_features, models, few = fit.source.n_features, list[tuple[str, FitSpec]](), _for_few_rows(fit)
     if fit.spec.limits.signs:
         return models
@@ -65,7 +66,8 @@ def specifications(fit: Fit) -> list[tuple[str, FitSpec]]:
         random = few[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=LINES, bandwidth=1.0)
         models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), (LINEAR, axes)]
-    if fit.problem.moments.n_used > FEW_ROWS:
+        models = models[:1] if n_answers > _MOST_LINEAR_ANSWERS else models
+    if fit.problem.moments.n_used > FEW_ROWS or n_answers > _MOST_FOLDED_ANSWERS:
         return models
     if len(few) == 1:
         return models if fit.spec.limits else [*models, ("random directions", few[0])]
@@ -196,7 +198,8 @@ def _left_out(fit: Fit, name: str, spec: FitSpec, folds: Array) -> Rival:
 def _by_fits(fit: Fit, hunt: Hunt) -> list[Rival]:
     """Return the simpler models, each with the ridge of lowest loss on the rows held out."""
     rivals, alone = list[Rival](), fit.respecified(splits=None)
-    for name, spec in specifications(alone):
+    n_answers = sum(kept.size for kept, _ in hunt.splits) * fit.source.n_outputs
+    for name, spec in specifications(alone, n_answers):
         finish = partial(run_algorithm1, replace(alone, spec=spec))
         if spec.alpha is not None:
             outputs = constant_outputs(fit, hunt)
