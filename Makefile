@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test quick coverage lint docs bench bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
+.PHONY: run test quick coverage lint docs notebooks bench bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -29,6 +29,10 @@ lint: $(VENV)/.test
 
 docs: $(VENV)/.test
 	$(BIN)/mkdocs build --strict
+
+# Run the notebooks of examples/ and keep their outputs for the site.
+notebooks: $(VENV)/.test
+	$(BIN)/python docs/extensions/run_notebooks.py
 
 bench: $(VENV)/.bench
 	@set -e; for script in $(or $(sort $(wildcard benchmarks/bench_*.py)),$(error no benchmarks/bench_*.py to run)); do echo "$$script"; $(BIN)/python "$$script"; done

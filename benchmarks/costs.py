@@ -208,14 +208,13 @@ def table(found: Sequence[Record], what: str) -> str:
         [
             one["model"], one["axis"], f"{one['from']:,} to {one['to']:,}",
             f"**{one['exponent']:.2f}** ({one['low']:.2f} to {one['high']:.2f})", f"{one['upper']:.2f}",
-            f"{one['predicted']:.2f}", f"{one['formula']}{'' if one['of_paper'] else ' (ours)'}",
-            f"{one['seconds']:.3g}", f"{one['bytes'] / 1e6:,.0f}",
+            f"{one['predicted']:.2f}", f"{one['seconds']:.3g}", f"{max(one['bytes'], 0) / 1e6:,.0f}",
         ]
         for one in found
         if one["what"] == what
     ]  # fmt: skip
-    head = ["model", "varied", "sizes", "exponent (95 %)", "of the three largest", "predicted", "operations"]
-    return markdown_table([*head, "seconds at the largest", "MB beside the rows"], rows)
+    head = [what, "varied", "sizes", "exponent (95 %)", "three largest", "predicted", "seconds", "MB"]
+    return markdown_table(head, rows)
 
 
 def draw(records: Sequence[Record], path: Path) -> None:

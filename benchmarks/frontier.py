@@ -37,6 +37,8 @@ from rflaf import RFLAFRegressor
 BATCH = 10_000
 BUDGETS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 OURS = "rflaf"
+NAMED = ("ridge", "MLP", "CatBoost", "LightGBM, 100", "LightGBM, 1000", "XGBoost, 100", "Nystroem, 300")
+CHARACTER = 0.1  # width of a character of a label, in powers of ten
 SETS = (  # regressions of different sizes and kinds
     "kin8nm", "powerplant", "reg-diamonds", "564_fried", "reg-abalone", "537_houses", "reg-cpu_act", "reg-wind",
     "225_puma8NH", "344_mv", "protein", "workloads-radius",
@@ -216,18 +218,21 @@ def draw(records: Sequence[Record], path: Path) -> None:
         best = frontier_of(group)
         top, low = 1.6 * np.median([one["error"] for one in group]), min(one["error"] for one in group)
         ax.step([one["batch_us"] for one in best], [one["error"] for one in best], where="post", color=ORANGE, lw=1.5)
-        labelled: list[tuple[float, float]] = []
+        height = 0.06 * (max(top, 1.5 * low) - 0.93 * low)
+        labelled: list[tuple[float, float, float]] = []  # where a label begins and ends, and its height
         for one in sorted(group, key=lambda one: (not one["method"].startswith(OURS), one["error"])):
             ours = one["method"].startswith(OURS)
             ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=6 if ours else 4)
-            at = np.log10(one["batch_us"]) / 0.45, one["error"] / (0.06 * (max(top, 1.5 * low) - 0.93 * low))
-            clear = all(abs(at[0] - x) > 1 or abs(at[1] - y) > 1 for x, y in labelled)
-            if (one in best or ours) and clear:
-                labelled.append(at)
-                label = one["method"].removeprefix(f"{OURS}, ")
+            label = one["method"].removeprefix(f"{OURS}, ")
+            at, y = float(np.log10(one["batch_us"])), one["error"] / height
+            end = at + CHARACTER * len(label)
+            clear = all(at > right or end < left or abs(y - other) > 1 for left, right, other in labelled)
+            if (one in best or ours or one["method"] in NAMED) and clear and one["error"] < max(top, 1.5 * low):
+                labelled.append((at, end, y))
                 style = {"color": BLUE, "fontsize": 8} if ours else {"color": "0.4", "fontsize": 7}
                 ax.annotate(label, (one["batch_us"], one["error"]), xytext=(4, 3), textcoords="offset points", **style)
         ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
+        ax.set_xlim(right=10 ** (max([end for _, end, _ in labelled], default=2.0) + 0.1))
         ax.tick_params(labelsize=7, which="both")
         ax.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("microseconds per row, in batches of 10,000 on one thread", fontsize=9)

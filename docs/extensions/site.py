@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 NOTEBOOKS = Path(__file__).parent.parent.parent / "examples"
+EXECUTED = Path(__file__).parent.parent / "executed"  # the same with outputs, by run_notebooks.py
 _BLOCK = re.compile(r"^\$\$\n(.*?)\n\$\$$", re.DOTALL | re.MULTILINE)
 _CODE = re.compile(r"(^```.*?^```|`[^`\n]+`)", re.DOTALL | re.MULTILINE)
 
@@ -35,8 +36,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def page_of(path: Path) -> str:
-    """Return a notebook as Markdown: text, code, and what the code printed and drew when it was stored."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    """Return a notebook as Markdown: text, code, and what the code printed and drew when it was run last."""
+    executed = EXECUTED / path.name
+    cells = json.loads((executed if executed.exists() else path).read_text(encoding="utf-8"))["cells"]
     parts = [part for cell in cells for part in _cell(cell)]
     where = f"`examples/{path.name}`"
     return "\n\n".join([*parts[:1], f"*This page is {where}, which the tests run.*", *parts[1:]]) + "\n"

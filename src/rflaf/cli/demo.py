@@ -119,12 +119,11 @@ def draw(outcomes: list[Outcome], problem: Problem, path: Path) -> None:
     _draw_activation(axes[3])
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[[0, 2, 3]]:
-        ax.legend(
-            frameon=False,
-            fontsize=8,
-            loc=dict(zip(axes, ("center right", "", "upper center", "upper left"), strict=True))[ax],
-        )
+    low, high = axes[3].get_ylim()
+    axes[3].set_ylim(low, high + 0.35 * (high - low))  # room for the legend
+    places = {"loc": "lower left", "bbox_to_anchor": (0.02, 0.2)}, {"loc": "upper center"}, {"loc": "upper left"}
+    for ax, place in zip(axes[[0, 2, 3]], places, strict=True):
+        ax.legend(frameon=False, fontsize=8, **place)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -170,9 +169,10 @@ def _draw_times(ax: Any, outcomes: list[Outcome]) -> None:
     for family, (colour, marker) in _STYLES.items():
         mine = [one for one in outcomes if one.family == family]
         ax.plot([one.microseconds for one in mine], [one.error for one in mine], marker, color=colour)
-        for one in mine:
+        for number, one in enumerate(mine):
             words = family.split(",")[0] if one.width is None else str(one.width)
-            ax.annotate(words, (one.microseconds, one.error), xytext=(5, 4), textcoords="offset points", fontsize=8)
+            beside = {"xytext": (5, 4 - 14 * (number % 2)), "textcoords": "offset points", "fontsize": 8}
+            ax.annotate(words, (one.microseconds, one.error), **beside)
     ax.margins(x=0.25)
     ax.set(xscale="log", yscale="log", xlabel="microseconds per row, one thread", title="Accurate at little cost")
     _plain_ticks(ax)

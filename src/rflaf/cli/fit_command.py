@@ -315,7 +315,10 @@ def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterato
         f"warning: column {name!r} gives the target away; leave it out with --drop {name}" for name in given_away
     )
     n_columns, n_features, seconds = len(encoding.columns), len(encoding.feature_names), provenance["seconds"]
-    yield f"{n_columns} columns as {n_features} numbers, {estimator.n_components_} components, {seconds:.1f} s"
+    from rflaf.inspection.report.wording import count_of  # the report takes long to import
+
+    width = count_of(estimator.n_components_, "component")
+    yield f"{count_of(n_columns, 'column')} as {count_of(n_features, 'number')}, {width}, {seconds:.1f} s"
     if rows["test"]:
         yield f"measured on {rows['test']:,} rows it has not seen, fitted to {rows['train']:,}:"
         yield metrics_table(provenance["metrics"])
