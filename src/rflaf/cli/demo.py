@@ -121,9 +121,8 @@ def draw(outcomes: list[Outcome], problem: Problem, path: Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
     low, high = axes[3].get_ylim()
     axes[3].set_ylim(low, high + 0.35 * (high - low))  # room for the legend
-    places = {"loc": "lower left", "bbox_to_anchor": (0.02, 0.2)}, {"loc": "upper center"}, {"loc": "upper left"}
-    for ax, place in zip(axes[[0, 2, 3]], places, strict=True):
-        ax.legend(frameon=False, fontsize=8, **place)
+    for ax, place in ((axes[0], (0.02, 0.2)), (axes[2], (0.3, 0.82)), (axes[3], (0.0, 0.78))):
+        ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=place)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -171,8 +170,8 @@ def _draw_times(ax: Any, outcomes: list[Outcome]) -> None:
         ax.plot([one.microseconds for one in mine], [one.error for one in mine], marker, color=colour)
         for number, one in enumerate(mine):
             words = family.split(",")[0] if one.width is None else str(one.width)
-            beside = {"xytext": (5, 4 - 14 * (number % 2)), "textcoords": "offset points", "fontsize": 8}
-            ax.annotate(words, (one.microseconds, one.error), **beside)
+            beside = 5, 4 - 14 * (number % 2)
+            ax.annotate(words, (one.microseconds, one.error), xytext=beside, textcoords="offset points", fontsize=8)
     ax.margins(x=0.25)
     ax.set(xscale="log", yscale="log", xlabel="microseconds per row, one thread", title="Accurate at little cost")
     _plain_ticks(ax)
