@@ -71,7 +71,16 @@ def prepared() -> dict[str, object]:
         "model": rflaf.RFLAFRegressor(40, directions="random", random_state=0).fit(X, y),
         "paper_model": rflaf.RFLAFRegressor.paper(20, pool_size=100, random_state=0).fit(X, y),
     }
-    data = {"X": X, "y": y, "X_new": X[:50], "y_new": y[:50], "dask_X": da.from_array(X), "dask_y": da.from_array(y)}
+    labels = np.column_stack([y > 1, X[:, 0] > 0]).astype(int)
+    data = {
+        "X": X,
+        "y": y,
+        "Y": labels,
+        "X_new": X[:50],
+        "y_new": y[:50],
+        "dask_X": da.from_array(X),
+        "dask_y": da.from_array(y),
+    }
     return {"rflaf": rflaf, "make_pipeline": make_pipeline, "Ridge": Ridge, **names, **models, **data}
 
 
