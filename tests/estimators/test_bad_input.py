@@ -225,6 +225,20 @@ def test_rows_that_cannot_be_used_are_refused(X, fragments, estimator_class, sto
         assert fragment in message
 
 
+@pytest.mark.parametrize("texts", [False, True])
+def test_one_column_one_row_and_dictionaries_are_no_tables(texts):
+    frame = pd.DataFrame(ROWS, columns=list("abc"))
+    frame = frame.assign(town=np.resize(["Ulm", "Bonn"], 30)) if texts else frame
+    model = RFLAFRegressor(2, directions="random", random_state=0).fit(frame, TARGET)
+    for X in (frame.iloc[0], frame["a"]):
+        for ask in (model.predict, model.explain, lambda X: RFLAFRegressor().fit(X, TARGET)):
+            with pytest.raises(InvalidParameterError, match=r"two dimensions; got 'a Series'.* frame.iloc\[\[0\]\]"):
+                ask(X)
+    for X in (frame.to_dict("records"), frame.iloc[0].to_dict()):
+        with pytest.raises(InvalidParameterError, match=r"got 'dictionaries'. Pass pandas.DataFrame"):
+            model.predict(X)
+
+
 @each_estimator
 def test_a_single_row_is_refused(estimator_class, stored):
     message = str(refusal(stored, estimator_class, X=ROWS[:1], y=TARGET[:1]))

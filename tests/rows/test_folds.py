@@ -196,3 +196,18 @@ def test_columns_matter():
     X = np.random.default_rng(0).standard_normal((1000, 3))
     together = np.mean(folds_of(X, 5) == folds_of(X[:, ::-1], 5))
     assert together == pytest.approx(0.2, abs=0.06)
+
+
+@pytest.mark.parametrize("unit", [1024.0, 1e3, 1 / 3, 1e-140])
+@pytest.mark.parametrize("heavy", [False, True])
+def test_units_move_no_row_to_another_fold(unit, heavy):
+    rng = np.random.default_rng(0)
+    X = rng.standard_cauchy((2000, 3)) if heavy else rng.standard_normal((2000, 3))
+    X[:, 2] = X[:, 2] > 0  # few values
+    scale = X.std(axis=0)
+    folds = folds_of(X, 5, scale)
+    assert np.bincount(folds.astype(int)).min() > 300
+    assert np.array_equal(folds_of(X * unit, 5, scale * unit), folds)
+    assert np.array_equal(folds_of(sp.csr_array(X), 5, scale), folds)
+    assert np.mean(folds_of(X.astype(np.float32), 5, scale) == folds) > 0.99
+    assert np.array_equal(folds_of(np.full((4, 1), 7.0), 5, np.zeros(1)), folds_of(np.full((4, 1), 7.0), 5))

@@ -104,3 +104,15 @@ def test_whole_numbers_beyond_double_precision_are_read_by_every_door(tmp_path):
         for rows in (frame, pa.Table.from_pandas(frame), tmp_path / "t.parquet", tmp_path / "t.csv")
     ]
     assert all(np.array_equal(found[0], other) for other in found)
+
+
+@pytest.mark.parametrize("unit", [1024, 1000])
+def test_the_unit_of_the_columns_does_not_move_the_scores_of_a_convex_classifier(unit):
+    X = np.random.default_rng(0).standard_normal((600, 4))
+    labels = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 > 1
+    scores = [
+        RFLAFClassifier.convex(20, random_state=0, n_jobs=1).fit(rows, labels).decision_function(rows)
+        for rows in (X, unit * X, X.astype(np.float32))
+    ]
+    assert np.abs(scores[1] - scores[0]).max() < 1e-6 * scores[0].std()
+    assert np.abs(scores[2] - scores[0]).max() < 1e-2 * scores[0].std()

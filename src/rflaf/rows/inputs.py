@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rflaf.errors import InvalidParameterError
+
 from .blocks import BlockSource, innermost, parts_of
 from .dask import Cluster, DaskExecutor, DaskSource, is_collection, open_collection
 from .executors import ThreadExecutor
@@ -65,12 +67,22 @@ def is_frame(X: Any) -> bool:
 
 def as_rows(X: Any) -> Any:
     """Return rows in memory as they are, but lists as arrays, and tables of libraries unknown here as Arrow tables."""
+    _refuse_no_table(X)
     if isinstance(X, list | tuple):
         with suppress(ValueError, TypeError):
             return np.asarray(X)
         return X
     known = hasattr(X, "iloc") or hasattr(X, "column_names") or hasattr(X, "drop")
     return as_table(X) if is_frame(X) and not known else X
+
+
+def _refuse_no_table(X: Any) -> None:
+    """Refuse what holds values, but is no table: dictionaries, and one column or row of a frame."""
+    if isinstance(X, dict) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], dict)):
+        raise InvalidParameterError("rows must be an array or a table", "dictionaries", "Pass pandas.DataFrame(X).")
+    if is_frame(X) and len(getattr(X, "shape", (0, 0))) == 1:
+        remedy = "Use frame[['a']] for a column, frame.iloc[[0]] for a row."
+        raise InvalidParameterError("rows must have two dimensions", f"a {type(X).__name__}", remedy)
 
 
 def needs_encoding(X: Any) -> bool:

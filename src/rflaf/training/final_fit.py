@@ -288,7 +288,8 @@ def minimise_on(
     max_iter = spec.search.max_iter
     ridge, whitening = float(ridges[0]), None
     if ridges.size > 1:
-        choice = choose_ridge(risk, fit.source, ridges, problem.base, max_iter, spec.memory)
+        scale = problem.moments.X.scale
+        choice = choose_ridge(risk, fit.source, ridges, problem.base, max_iter, spec.memory, scale)
         ridge, start, whitening = choice.ridge, choice.start, choice.whitening
     solution = minimise_risk(risk, ridge, problem.base, tolerance(risk, _TOLERANCE), max_iter, start, whitening)
     if whitening is not None:  # its factor may be in single precision, whose remedy is not to be reported

@@ -173,15 +173,19 @@ def folds_of_splits(splits: Sequence[tuple[Array, Array]], n_rows: int) -> Array
 
 def rows_to_judge_by(fit: Fit, n_rows: int) -> BlockSource:
     """Return a fifth of all rows, chosen by content, or a sample of many."""
-    return fit.source.sample(n_rows, fit.rng) if fit.source.n_samples > N_FOLDS * n_rows else _FirstFold(fit.source)
+    if fit.source.n_samples > N_FOLDS * n_rows:
+        return fit.source.sample(n_rows, fit.rng)
+    return _FirstFold(fit.source, fit.problem.moments.X.scale)
 
 
 @dataclass(frozen=True, slots=True)
 class _FirstFold(SourceView):
-    """The rows of the first fold of every block."""
+    """The rows of the first fold of every block, given the spread of the columns."""
+
+    scale: Array
 
     def seen(self, block: Block) -> Block:
-        rows = np.flatnonzero(folds_of(block.X, N_FOLDS) == 0)
+        rows = np.flatnonzero(folds_of(block.X, N_FOLDS, self.scale) == 0)
         return Block(block.X[rows], block.y[rows], None if block.weight is None else block.weight[rows])
 
 

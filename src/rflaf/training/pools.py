@@ -128,7 +128,7 @@ def enough_components(fit: Fit, pool: Directions, activation: LearnedActivation)
     """Return the held-out error of the first k components of a pool, the nested draw of width k, for k on a grid."""
     sample = fit.problem.proxy.sample(_WIDTH_ROWS, fit.rng)
     table = read(sample, range(len(sample)), 1.0)
-    kept, held_out = _split(table.X)
+    kept, held_out = _split(table.X, fit.problem.moments.X.scale)
     features = compile_pool(pool, activation.a[None], fit.spec, sample)
 
     def sums(rows: Array) -> NormalEquations:
@@ -138,9 +138,9 @@ def enough_components(fit: Fit, pool: Directions, activation: LearnedActivation)
     return nested_errors(sums(kept), sums(held_out), width_grid(pool.n_components), fit.spec.intercept)
 
 
-def _split(X: Array) -> tuple[Array, Array]:
+def _split(X: Array, scale: Array) -> tuple[Array, Array]:
     """Return the rows to fit and the rows to hold out, by content; all rows are both if all are in one fold."""
-    folds = folds_of(X, N_FOLDS)
+    folds = folds_of(X, N_FOLDS, scale)
     held_out = folds == folds.min()
     return (held_out if held_out.all() else ~held_out), held_out
 

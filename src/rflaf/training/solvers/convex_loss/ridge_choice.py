@@ -39,15 +39,16 @@ class RidgeChoice:
 
 
 def choose_ridge(
-    risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int, memory: int | None = None
-) -> RidgeChoice:
+    risk: Risk, source: BlockSource, ridges: Array, base: Array, max_iter: int, memory: int | None = None,
+    scale: Array | None = None,
+) -> RidgeChoice:  # fmt: skip
     """Return the ridge of lowest loss on rows held out, among ``ridges`` in falling order.
 
     ``source`` holds the rows of the problem. Their content decides which are held out (see `rflaf.rows.folds`): one
     fifth where there are many, else every fifth in turn. Each solution starts the next. Kept features of many rows are
-    copied in single precision for the search where ``memory`` bytes hold both.
+    copied in single precision for the search where ``memory`` bytes hold both. ``scale`` is the spread of the columns.
     """
-    folds, weights = _fold_weights(risk, source)
+    folds, weights = _fold_weights(risk, source, scale)
     used = [fold for fold in range(N_FOLDS) if 0 < weights[fold] < weights.sum()]
     few = risk.system.count <= _ROWS_FOR_ONE_FOLD
     used = used if few else used[:1]
@@ -75,11 +76,11 @@ def choose_ridge(
     return RidgeChoice(ridge, start, parts[0][0].whiten_at(*start, ridge) if worth_rewhitening(risk) else None)
 
 
-def _fold_weights(risk: Risk, source: BlockSource) -> tuple[Items[tuple[Array, Array]], Array]:
+def _fold_weights(risk: Risk, source: BlockSource, scale: Array | None) -> tuple[Items[tuple[Array, Array]], Array]:
     """Return the fold of every row, one byte each, and the weights of the folds: per block, and summed."""
 
     def folds_of_rows(block: Block) -> tuple[Array, Array]:
-        folds = folds_of(block.X, N_FOLDS).astype(np.uint8)
+        folds = folds_of(block.X, N_FOLDS, scale).astype(np.uint8)
         return folds, np.bincount(folds, block.weight, N_FOLDS).astype(np.float64)
 
     found = risk.executor.map(source, folds_of_rows, "assign rows to folds")
