@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+import rflaf
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.files import chunks as reading
 from rflaf.rows.files.chunks import Layout, find_layout, read_chunks, read_table
@@ -114,3 +115,26 @@ def test_repeated_names_in_parquet_are_refused(tmp_path):
     parquet.write_table(pa.table([[1], [2]], names=["x", "x"]), tmp_path / "a.parquet")
     with pytest.raises(InvalidParameterError, match="column names must differ"):
         read_table(tmp_path / "a.parquet")
+
+
+def test_texts_of_a_damaged_arrow_file_are_refused_before_they_are_read(tmp_path):
+    path = tmp_path / "t.arrow"
+    texts = pa.array(["Ulm", "Bonn", "Kiel"] * 20)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.schema({"a": pa.string()})) as writer:
+        writer.write_table(pa.table({"a": texts}))
+    content, offsets = path.read_bytes(), texts.buffers()[1].to_pybytes()[: 4 * 61]
+    at = content.index(offsets)
+    path.write_bytes(content[: at + 40] + (2**30).to_bytes(4, "little") + content[at + 44 :])
+    with pytest.raises(InvalidParameterError, match=r"t.arrow must be readable as a table.*offset"):
+        read_table(path)  # reading them ended the process
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_a_damaged_header_of_numpy_is_refused_by_name(kind, tmp_path):
+    path = tmp_path / f"t.{kind}"
+    np.save(path, np.ones((3, 2))) if kind == "npy" else np.savez(path, X=np.ones((3, 2)))
+    path.write_bytes(path.read_bytes().replace(b"{'descr", b"y'descr"))
+    with pytest.raises(InvalidParameterError, match=f"t.{kind}"):
+        read_table(path)
+    with pytest.raises(InvalidParameterError, match=f"t.{kind}"):
+        rflaf.RFLAFRegressor().fit(path, np.ones(3) if kind == "npy" else "X1")

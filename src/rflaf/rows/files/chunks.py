@@ -88,15 +88,14 @@ def _rows_of(block_bytes: int | None, n_columns: int) -> int:
 
 
 def _readable(path: Path, chunks: Iterator[Any], layout: Layout | None = None) -> Iterator[Any]:
-    """Yield chunks; errors of the reader name the file."""
-    pa = require_arrow()
+    """Yield chunks; errors of the reader, which a damaged file can end in any of, name the file."""
     try:
         first = next(chunks)
         refuse_repeated(first.column_names)
         yield from chain([first], chunks)
     except InvalidParameterError:
         raise
-    except (pa.ArrowException, ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
         if layout is not None:
             explain_csv(path, layout, str(error))
         first_line = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -148,6 +147,7 @@ def _arrow_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
         yield file.schema.empty_table()
         at_once = _rows_of(block_bytes, len(file.schema))
         for batch in batches:
+            batch.validate(full=True)  # texts of a damaged file may lie anywhere in memory
             for start in range(0, batch.num_rows, at_once):
                 yield pa.Table.from_batches([batch.slice(start, at_once)])
 
