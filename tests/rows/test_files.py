@@ -533,3 +533,12 @@ def test_a_failed_fit_leaves_a_fitted_model_as_it_was(folder, tmp_path):
     with pytest.raises(InvalidParameterError):
         model.fit(Table(files, columns=["b"]), "y")
     np.testing.assert_array_equal(model.predict(folder), before)
+
+
+@pytest.mark.parametrize("odd", [[np.inf, -np.inf], [1.7e308, 1.7e308]])
+def test_numbers_of_a_numpy_file_that_overflow_leak_no_warning(odd, tmp_path):
+    values = X.copy()
+    values[:2, 1] = odd
+    np.save(tmp_path / "X.npy", values)
+    with pytest.raises(InvalidParameterError, match="finite"):
+        RFLAFRegressor(2, **RANDOM).fit(tmp_path / "X.npy", Y)

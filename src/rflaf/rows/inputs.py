@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from rflaf.errors import InvalidParameterError
@@ -78,7 +79,8 @@ def as_rows(X: Any) -> Any:
 
 def _refuse_no_table(X: Any) -> None:
     """Refuse what holds values, but is no table: dictionaries, and one column or row of a frame."""
-    if isinstance(X, dict) or (isinstance(X, list | tuple) and len(X) and isinstance(X[0], dict)):
+    first = X[0] if isinstance(X, list | tuple) and len(X) else X
+    if isinstance(first, dict) and not sp.issparse(first):  # one kind of sparse arrays is a dict
         raise InvalidParameterError("rows must be an array or a table", "dictionaries", "Pass pandas.DataFrame(X).")
     if is_frame(X) and len(getattr(X, "shape", (0, 0))) == 1:
         remedy = "Use frame[['a']] for a column, frame.iloc[[0]] for a row."

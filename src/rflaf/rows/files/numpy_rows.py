@@ -119,7 +119,9 @@ class NumpyRows:
 
     def _block(self, X: Array, rows: Any) -> Block:
         X = X.astype(self.dtype, copy=False)
-        if not np.isfinite(X.sum(dtype=np.float64)):
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = X.sum(dtype=np.float64)  # not finite, where a number is not, or where large ones are
+        if not np.isfinite(total):
             for column in range(X.shape[1]):
                 first = rows.start if isinstance(rows, slice) else int(rows[0])
                 check_finite(X[:, column], column, f"{self.file.path}, rows from {first}")
