@@ -123,3 +123,20 @@ def test_an_offset_moves_the_loss_by_a_constant_exactly(loss, offset):
 
 def test_means_of_logarithms_stop_at_the_largest_count():
     assert Poisson().mean(np.array([[1e3]]))[0, 0] == np.exp(HIGHEST_LOGARITHM)
+
+
+@pytest.mark.parametrize("loss", [Poisson(), Tweedie(1.5), Gamma()])
+def test_straight_parts_have_no_curvature(loss):
+    low = [] if isinstance(loss, Poisson) else [-30.5]
+    for f in (30.5, *low):
+        assert loss.curvature(np.array([[f]]), np.array([[2.0]]))[0, 0] == 0
+    assert loss.curvature(np.array([[29.5]]), np.array([[2.0]]))[0, 0] > 0
+
+
+def test_refusals_name_the_least_target():
+    y = np.array([[3.0], [-2.0], [5.0]])
+    for loss in (Poisson(), Tweedie(1.5), Gamma()):
+        with pytest.raises(ValueError, match=r"got -2\.0"):
+            loss.check_more(y)
+    with pytest.raises(ValueError, match=r"at most 1e\+34; got 3e\+35"):
+        Poisson().check_range(np.zeros(2), np.array([2e35, 3e35]))

@@ -186,3 +186,9 @@ def test_what_is_no_smooth_basis_is_refused_with_rule_value_and_remedy(make, rul
         make()
     assert rule in str(refusal.value)
     assert remedy in refusal.value.remedy
+
+
+def test_random_polynomials_fall_with_the_degree():
+    np.testing.assert_allclose(
+        random_shapes(PolynomialBasis(4), np.ones((2, 5))), [[1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]] * 2
+    )
