@@ -138,3 +138,12 @@ def test_a_damaged_header_of_numpy_is_refused_by_name(kind, tmp_path):
         read_table(path)
     with pytest.raises(InvalidParameterError, match=f"t.{kind}"):
         rflaf.RFLAFRegressor().fit(path, np.ones(3) if kind == "npy" else "X1")
+
+
+def test_any_end_of_lines_is_read_and_a_first_line_that_is_none_is_refused(tmp_path):
+    for end in ("\n", "\r\n", "\r"):
+        (tmp_path / "t.csv").write_bytes(end.join(["a,b", "1,2", "3,x", ""]).encode())
+        assert read_table(tmp_path / "t.csv").to_pydict() == {"a": ["1", "3"], "b": ["2", "x"]}
+    (tmp_path / "t.csv").write_bytes(b"a" * 200_000 + b",b\n1,2\n")
+    with pytest.raises(InvalidParameterError, match=r"t.csv must begin as a table; got 'field larger"):
+        read_table(tmp_path / "t.csv")

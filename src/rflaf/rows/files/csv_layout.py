@@ -50,8 +50,11 @@ def find_layout(path: str | Path, has_header: bool | None = None, encoding: str 
     if at is None:
         raise InvalidParameterError(f"{path.name} must have rows", "an empty file", "Name another file.")
     delimiter = _seen_delimiter("".join(lines[at:]))
-    reader = csv.reader(io.StringIO("".join(lines[at:])), delimiter=delimiter)
-    cells = tuple(cell.strip() for cell in next(reader, []))
+    reader = csv.reader(io.StringIO("".join(lines[at:]), newline=None), delimiter=delimiter)  # any ends of lines
+    try:
+        cells = tuple(cell.strip() for cell in next(reader, []))
+    except csv.Error as error:
+        raise InvalidParameterError(f"{path.name} must begin as a table", str(error), "Check the file.") from None
     n_lines = reader.line_num
     if has_header is None:
         has_header = not any(is_number(cell) for cell in cells)
