@@ -60,7 +60,8 @@ def test_ranks_first_places_and_medians_by_hand():
         "c": {"X": (0.5, 5.0, 1.0)},
         "not run": {"X": (1.0, 5.0, 1.0)},
     }
-    runs = [run_of("a", 1, 0.9), run_of("b", 1, 0.1), run_of("b", 2, 0.3), run_of("c", 1, 0.6), run_of("no", 1, 1.0)]
+    runs = [run_of("a", 1, 0.8999996)]
+    runs += [run_of("b", 1, 0.1), run_of("b", 2, 0.3), run_of("c", 1, 0.6), run_of("no", 1, 1.0)]
     ours = leaderboard.medians_of(runs)
     assert ours["b"] == pytest.approx((0.2, 10.0, 0.5))
     one, x, y = leaderboard.standings(ours, published)

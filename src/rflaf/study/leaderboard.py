@@ -24,6 +24,7 @@ from .srbench import SEEDS, Run
 OURS = "rflaf"
 _DRAWS = 2000
 _MEASURES = ("r2_median", "size_median", "train_s_median")
+_PUBLISHED_DIGITS = 5  # of r2: a difference beyond them decides no rank
 Median = tuple[float, float, float]  # r2, numbers stored, seconds to train
 Medians = dict[str, dict[str, Median]]  # problem -> algorithm -> its medians
 
@@ -55,7 +56,7 @@ def read_published(path: Path) -> Medians:
 
 
 def medians_of(runs: Sequence[Run]) -> dict[str, Median]:
-    """Return our medians over the seeds of each problem."""
+    """Return our medians over the seeds of each problem, r2 to as many digits as the published ones have."""
     by_problem: dict[str, list[Run]] = {}
     for run in runs:
         by_problem.setdefault(run.problem, []).append(run)
@@ -64,7 +65,7 @@ def medians_of(runs: Sequence[Run]) -> dict[str, Median]:
 
 def _median(runs: Sequence[Run]) -> Median:
     values = np.median([(run.r2, run.size, run.seconds) for run in runs], axis=0)
-    return float(values[0]), float(values[1]), float(values[2])
+    return round(float(values[0]), _PUBLISHED_DIGITS), float(values[1]), float(values[2])
 
 
 def standings(ours: Mapping[str, Median], published: Mapping[str, Mapping[str, Median]]) -> list[Standing]:
