@@ -13,6 +13,7 @@ from sklearn.isotonic import isotonic_regression
 import rflaf
 from rflaf import InvalidParameterError, RBFBasis, RFLAFClassifier, RFLAFRegressor
 from rflaf.functions._kernels.bounds import FREE, NO_BOUNDS, rise
+from rflaf.functions._kernels.loops import alone
 from rflaf.training.solvers.refined.limits import ColumnSet, Limits, bounded_start
 
 RNG = np.random.default_rng(0)
@@ -184,7 +185,7 @@ def test_what_would_not_keep_a_direction_is_refused(rising):
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=16))
 def test_the_projection_of_coefficients_is_isotonic_regression(values):
     c = np.array([values], np.float32)
-    rise(c, 0, np.empty(len(values), np.float32), np.empty(len(values), np.float32))
+    alone(rise)(c, 0, np.empty(len(values), np.float32), np.empty(len(values), np.float32))
     assert (np.diff(c[0]) >= 0).all()
     assert_allclose(c[0], isotonic_regression(np.array(values)), rtol=1e-4, atol=1e-4)
 

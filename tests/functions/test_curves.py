@@ -19,6 +19,7 @@ from reference_features import activate_reference
 
 import rflaf.model.random_feature_model
 from rflaf.functions._kernels import curves as _curve_kernels
+from rflaf.functions._kernels.loops import alone
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots, no_knots, one_over_gaps, place_knots
 from rflaf.functions.densities import Directions
@@ -226,7 +227,7 @@ def located(x: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     X = np.zeros((x.size + 1, 3), x.dtype)
     X[1:, 1] = x
     buffers = np.empty(x.size, x.dtype), np.empty(x.size, np.int32)
-    _curve_kernels.locate(X, 1, x.size, np.array([2, 1]), both, gaps, start, cells, fractions, *buffers)
+    alone(_curve_kernels.locate)(X, 1, x.size, np.array([2, 1]), both, gaps, start, cells, fractions, *buffers)
     np.testing.assert_array_equal(cells[:, 0], 0)
     np.testing.assert_array_equal(fractions[:, 0], 0)
     return cells[:, 1] - 3, fractions[:, 1]

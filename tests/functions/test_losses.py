@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from rflaf.errors import InvalidParameterError
 from rflaf.functions._kernels import losses as _loss_kernels
-from rflaf.functions._kernels.refined import Rows
+from rflaf.functions._kernels.refined import Rows, alone
 from rflaf.functions.losses import (
     HUBER_DEVIATIONS,
     Huber,
@@ -685,7 +685,7 @@ def test_the_compiled_losses_are_those_of_their_classes(loss, n_rows, n_outputs,
     index = rng.integers(0, n_rows, rng.integers(1, 2 * n_rows + 1))
     out = np.minimum(f, 5)[index].astype(np.float32)
     f, y, weight, base = (single(part) for part in (out, y, weight, base))
-    total = _loss_kernels.to_slopes(objective_of(loss, base), out, rows_of(y, weight), index)
+    total = alone(_loss_kernels.to_slopes)(objective_of(loss, base), out, rows_of(y, weight), index)
 
     f, y, w = f + base, y[index], weight[index]
     value, slope = loss.value(f, y), loss.slope(f, y)
@@ -702,7 +702,7 @@ def test_the_compiled_poisson_loss_ends_where_its_class_does(target):
     y = np.full_like(f, target)
     for row in range(len(f)):
         out, objective = f[[row]].astype(np.float32), objective_of(Poisson(), np.zeros(1))
-        total = _loss_kernels.to_slopes(objective, out, rows_of(y[[row]], np.ones(1)), np.zeros(1, np.intp))
+        total = alone(_loss_kernels.to_slopes)(objective, out, rows_of(y[[row]], np.ones(1)), np.zeros(1, np.intp))
         assert total == pytest.approx(Poisson().value(f, y)[row], rel=1e-4)
         assert out[0, 0] == pytest.approx(Poisson().slope(f, y)[row, 0], rel=1e-4)
 
@@ -714,8 +714,8 @@ def test_the_rows_of_a_batch_are_those_of_its_index(loss):
     weight, index, base = rng.exponential(size=20), rng.permutation(20)[:7], np.zeros(y.shape[1])
     objective = objective_of(loss, base)
     all_rows, some_rows = f[index].astype(np.float32), f[index].astype(np.float32)
-    one = _loss_kernels.to_slopes(objective, all_rows, rows_of(y, weight), index)
-    other = _loss_kernels.to_slopes(objective, some_rows, rows_of(y[index], weight[index]), np.arange(7))
+    one = alone(_loss_kernels.to_slopes)(objective, all_rows, rows_of(y, weight), index)
+    other = alone(_loss_kernels.to_slopes)(objective, some_rows, rows_of(y[index], weight[index]), np.arange(7))
     assert one == other
     np.testing.assert_array_equal(all_rows, some_rows)
 
@@ -733,7 +733,7 @@ def test_extreme_outputs_have_finite_slopes_in_the_compiled_loops(loss):
         if isinstance(loss, Softmax):
             y[:, 0] = 1 - chosen
         slopes = out.astype(np.float32)
-        total = _loss_kernels.to_slopes(
+        total = alone(_loss_kernels.to_slopes)(
             objective_of(loss, np.zeros(n_outputs)), slopes, rows_of(y, np.ones(len(y))), np.arange(len(y))
         )
         assert not np.isnan(total)

@@ -35,6 +35,7 @@ from rflaf.training.solvers.refined.trainer import Shape, Trainer, start_trainer
 BASIS = BSplineBasis(10)
 N_CELLS = 7
 BY_BASIS = BASIS.pieces().coefficients.transpose(1, 0, 2).reshape(10, -1)
+batch_gradient, adam_step = kernels.alone(kernels.batch_gradient), kernels.alone(kernels.adam_step)
 
 each_sharing = pytest.mark.parametrize("shared", [False, True], ids=["per_component", "shared"])
 each_output_count = pytest.mark.parametrize("n_outputs", [1, 3])
@@ -170,7 +171,7 @@ def test_the_gradient_of_a_batch_equals_finite_differences(n_linear, n_curves, n
     network = some_network(n_linear, n_curves, 16, shared, n_outputs, rng, n_categories)
     index = rng.choice(60, 37, replace=False)
     gradient, work = some_buffers(network, 40, kernels.LANE if shared else 16)
-    loss = kernels.batch_gradient(rows, index, network, gradient, work, objective)
+    loss = batch_gradient(rows, index, network, gradient, work, objective)
 
     plain_rows, plain = as_double(taken(rows, index)), as_double(network)
     assert loss == pytest.approx(37 * loss_reference(plain_rows, plain, objective), rel=1e-5)
@@ -193,7 +194,7 @@ def test_along_any_direction_the_loss_rises_as_its_gradient_says(n_rows, kinds, 
     network = some_network(n_linear, n_curves, 8 * n_vectors, shared, n_outputs, rng, n_categories)
     gradient, work = some_buffers(network, n_rows, kernels.LANE if shared else 8 * n_vectors)
     objective = huber_objective(np.inf, *rng.standard_normal(n_outputs))
-    kernels.batch_gradient(rows, np.arange(n_rows), network, gradient, work, objective)
+    batch_gradient(rows, np.arange(n_rows), network, gradient, work, objective)
     found = gradient._replace(table=lane_sum(gradient, shared))
 
     coefficients = rng.standard_normal((len(network.table), 10))  # a direction in which tables stay smooth
@@ -215,9 +216,9 @@ def test_nodes_and_tables_are_added_to_and_the_rest_is_set():
     rows, network = encoded_rows(30, 2, 2, 2, rng), some_network(2, 2, 8, False, 2, rng)
     gradient, work = some_buffers(network, 30, 8)
     index = np.arange(30)
-    first = kernels.batch_gradient(rows, index, network, gradient, work, squared_objective(2))
+    first = batch_gradient(rows, index, network, gradient, work, squared_objective(2))
     once = [part.copy() for part in gradient]
-    assert kernels.batch_gradient(rows, index, network, gradient, work, squared_objective(2)) == first
+    assert batch_gradient(rows, index, network, gradient, work, squared_objective(2)) == first
     for name, part, before in zip(gradient._fields, gradient, once, strict=True):
         twice = name in ("H", "table")
         np.testing.assert_allclose(part, 2 * before if twice else before, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -228,7 +229,7 @@ def test_rows_beyond_the_tables_have_no_slope():
     rows, network = encoded_rows(20, 2, 0, 1, rng), some_network(2, 0, 8, False, 1, rng)
     network.bias[:4], network.bias[4:] = -50, 50
     gradient, work = some_buffers(network, 20, 8)
-    kernels.batch_gradient(rows, np.arange(20), network, gradient, work, squared_objective(1))
+    batch_gradient(rows, np.arange(20), network, gradient, work, squared_objective(1))
     np.testing.assert_array_equal(gradient.W, 0)
     np.testing.assert_array_equal(gradient.bias, 0)
     moments = gradient.table.reshape(8, N_CELLS, 4)
@@ -243,7 +244,7 @@ def test_a_row_of_weight_zero_pulls_at_nothing():
     rows, network = encoded_rows(20, 2, 2, 1, rng), some_network(2, 2, 8, False, 1, rng)
     rows.weight[::2] = 0
     gradient, work = some_buffers(network, 20, 8)
-    assert kernels.batch_gradient(rows, np.arange(0, 20, 2), network, gradient, work, squared_objective(1)) == 0
+    assert batch_gradient(rows, np.arange(0, 20, 2), network, gradient, work, squared_objective(1)) == 0
     for part in gradient:
         np.testing.assert_array_equal(part, 0)
 
@@ -255,7 +256,7 @@ def test_beyond_delta_the_pull_of_a_residual_no_longer_grows():
     for far in (1e3, 1e5):
         rows.y[:] = far
         gradient, work = some_buffers(network, 20, 8)
-        kernels.batch_gradient(rows, np.arange(20), network, gradient, work, huber_objective(2, 0))
+        batch_gradient(rows, np.arange(20), network, gradient, work, huber_objective(2, 0))
         pulls.append(gradient)
     for name, near, far in zip(pulls[0]._fields, *pulls, strict=True):
         np.testing.assert_array_equal(near, far, err_msg=name)
@@ -287,9 +288,9 @@ def test_the_threads_of_blas_do_not_matter():
         gradient, work = some_buffers(network, 256, 104)
         if hold:
             with SingleThreadedBLAS():
-                kernels.batch_gradient(rows, np.arange(256), network, gradient, work, squared_objective(3))
+                batch_gradient(rows, np.arange(256), network, gradient, work, squared_objective(3))
         else:
-            kernels.batch_gradient(rows, np.arange(256), network, gradient, work, squared_objective(3))
+            batch_gradient(rows, np.arange(256), network, gradient, work, squared_objective(3))
         found.append(gradient)
     for name, held, free in zip(gradient._fields, *found, strict=True):
         np.testing.assert_allclose(held, free, rtol=1e-4, atol=1e-5 * np.abs(held).max(), err_msg=name)
@@ -405,7 +406,7 @@ def test_a_network_is_assembled_from_its_parameters(n_linear, n_curves, n_catego
     network = kernels.Network(
         *(np.full_like(part, 9) for part in some_network(n_linear, n_curves, 16, shared, 2, rng, n_categories)),
     )
-    kernels.assemble(parameters, nodes, BY_BASIS.astype(np.float32), network)
+    kernels.alone(kernels.assemble)(parameters, nodes, BY_BASIS.astype(np.float32), network)
     expected = assemble_reference(as_double(parameters), nodes_in_double(nodes))
     for name, found, part in zip(network._fields, network, expected, strict=True):
         np.testing.assert_allclose(found, part, rtol=1e-5, atol=1e-5, err_msg=name)
@@ -450,7 +451,7 @@ def test_steps_of_adam_equal_plain_adam_on_the_parameters(n_linear, n_curves, n_
         summed = as_double(gradient._replace(table=lane_sum(gradient, shared)))
         slope = slopes_reference(plain, plain_nodes, summed, RATES, ROUGHNESS)
         plain = adam_reference(plain, m, s, slope, RATES, step, 0.8)
-        kernels.adam_step(
+        adam_step(
             parameters, moments, squares, gradient, slopes, nodes, network,
             BY_BASIS.astype(np.float32), ROUGHNESS, RATES, work, step, 0.8,
         )  # fmt: skip
@@ -472,9 +473,7 @@ def test_output_weights_of_rate_zero_stay_as_they_are():
     V, W = parameters.V.copy(), parameters.W.copy()
     rates = RATES._replace(V=np.float32(0))
     by_basis = BY_BASIS.astype(np.float32)
-    kernels.adam_step(
-        parameters, moments, squares, gradient, slopes, nodes, network, by_basis, ROUGHNESS, rates, work, 1, 1.0
-    )
+    adam_step(parameters, moments, squares, gradient, slopes, nodes, network, by_basis, ROUGHNESS, rates, work, 1, 1.0)
     np.testing.assert_array_equal(parameters.V, V)
     assert np.all(parameters.W[:2] != W[:2])
 
@@ -934,9 +933,9 @@ def test_a_run_is_its_batches_one_after_the_other_under_a_cosine():
         for number, first in enumerate(range(0, 200, by_hand.batch)):
             step, part = 6 + number, order[first : first + by_hand.batch]
             b = by_hand
-            total += kernels.batch_gradient(rows, part, b.network, b.gradient, b.work, squared_objective(1))
+            total += batch_gradient(rows, part, b.network, b.gradient, b.work, squared_objective(1))
             schedule = 0.5 * (1 + np.cos(np.pi * step / 300)) * min(1.0, step / (0.05 * 300 + 1))
-            kernels.adam_step(
+            adam_step(
                 b.parameters, b.moments, b.squares, b.gradient, b.slopes, b.nodes, b.network,
                 b.by_basis, roughness, b.rates, b.work, step, schedule,
             )  # fmt: skip

@@ -15,9 +15,11 @@ _LOOPS = (
     "curvature",
     "curves",
     "features",
+    "loops",
     "losses",
     "network",
     "pairs",
+    "products",
     "refined",
     "vectors",
 )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .vectors import jit
+from .loops import part
 
 FREE = 2
 
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 NO_BOUNDS = Bounds(np.zeros((0, 0), np.int8), np.zeros(0, np.bool_))
 
 
-@jit
+@part
 def _bound_row(values: Any, row: Any, sign: Any, sign_row: Any) -> bool:
     """Project one row of (k, S) weights; return whether any of them has a sign to keep."""
     signed = False
@@ -46,7 +46,7 @@ def _bound_row(values: Any, row: Any, sign: Any, sign_row: Any) -> bool:
     return signed
 
 
-@jit
+@part
 def rise(c: Any, row: Any, level: Any, weight: Any) -> None:
     """Replace one row of ``c`` by the nearest non-decreasing one: neighbours that fall are pooled into their mean."""
     blocks = 0
@@ -65,9 +65,12 @@ def rise(c: Any, row: Any, level: Any, weight: Any) -> None:
             i += 1
 
 
-@jit
-def project(parameters: Any, start: Any, bounds: Any) -> None:
-    """Move the parameters to the nearest that keep the bounds; ``start`` (n_curves + 1,) of the nodes of the curves."""
+@part
+def project(parameters: Any, start: Any, bounds: Any, level: Any, weight: Any) -> None:
+    """Move the parameters to the nearest that keep the bounds; ``start`` (n_curves + 1,) of the nodes of the curves.
+
+    ``level`` and ``weight`` are buffers, of one number for every function of the basis.
+    """
     if bounds.rises.size == 0:
         return
     n_linear = parameters.scale.size - (start.size - 1)
@@ -84,8 +87,6 @@ def project(parameters: Any, start: Any, bounds: Any) -> None:
             parameters.scale[c] = max(parameters.scale[c], zero)
     for k in range(start[-1], parameters.ramps.shape[0]):  # levels
         _bound_row(parameters.ramps, k, bounds.sign, parameters.scale.size + k - start[-1])
-    n_basis = parameters.C.shape[1]
-    level, weight = np.empty(n_basis, np.float32), np.empty(n_basis, np.float32)
     for m in range(parameters.C.shape[0]):
         if bounds.rises[m]:
             rise(parameters.C, m, level, weight)

@@ -146,6 +146,19 @@ class LoopCache(caching.FunctionCache):
             super().save_overload(signature, data)
 
 
+class NoCache(caching.NullCache):
+    """Nothing is kept of a part of loops, but whoever waits for it is told."""
+
+    def __init__(self, function: Any) -> None:
+        self._name = function.__name__
+
+    def load_overload(self, signature: Any, target_context: Any) -> None:
+        _progress.begin(self._name)
+
+    def save_overload(self, signature: Any, data: Any) -> None:
+        _progress.end()
+
+
 def compiled() -> tuple[str, ...]:
     """Return the loops that this process had to compile."""
     return tuple(_missed)

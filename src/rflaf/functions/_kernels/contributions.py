@@ -19,7 +19,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from .curves import lane_cubics
-from .vectors import LANES, address, clip, fast_jit, jit, load, multiply_add, splat, store
+from .loops import fast_part, jit, owning, part
+from .vectors import LANES, address, clip, load, multiply_add, splat, store
 
 LANE = 8  # components that the width is padded to: a vector of float32
 _FAR = 1000.0  # cells, beyond which single precision does not do
@@ -91,7 +92,7 @@ def _move(
     return signature, generate
 
 
-@jit
+@part
 def _step(model: Any, work: Any, group: Any, direction: Any, highest: Any) -> None:
     """Let one group of columns join (direction 1) or leave (-1); features of the coalition into ``work.z``."""
     sign, top = work.u.dtype.type(direction), work.u.dtype.type(highest)
@@ -100,7 +101,7 @@ def _step(model: Any, work: Any, group: Any, direction: Any, highest: Any) -> No
         _move(work.u, m, work.parts, group * width + m, sign, model.table, m * stride, stride, work.z, top)
 
 
-@fast_jit
+@fast_part
 def _answer(v: Any, z: Any, f: Any, row: Any) -> None:
     """``f[row, o] = v[o] . z``."""
     for o in range(v.shape[0]):
@@ -110,7 +111,7 @@ def _answer(v: Any, z: Any, f: Any, row: Any) -> None:
         f[row, o] = total
 
 
-@jit
+@part
 def _place(x: Any, nodes: Any, gaps: Any, first: Any, last: Any) -> Any:
     """Return the node to the left of ``x`` and the share of the way to the next, which may leave [0, 1]."""
     low, high = first, last - 2
@@ -123,14 +124,14 @@ def _place(x: Any, nodes: Any, gaps: Any, first: Any, last: Any) -> Any:
     return low, min(max((x - nodes[low]) * gaps[low], -1e6), 1e6)
 
 
-@fast_jit
+@fast_part
 def _add_curve(row: Any, part: Any, H: Any, k: Any, f: Any, sign: Any) -> None:
     """``part[row] += sign ((1 - f) H[k] + f H[k + 1])``."""
     for m in range(part.shape[1]):
         part[row, m] += sign * (H[k, m] + f * (H[k + 1, m] - H[k, m]))
 
 
-@jit
+@owning(part)
 def find_parts(model: Any, X: Any, i: Any, bases: Any, b: Any, work: Any) -> None:
     """Set ``work.u`` to the inputs at base row b, and ``work.parts`` to what each group adds to them at row i."""
     u, parts = work.u.reshape((1, work.u.size)), work.parts
@@ -153,7 +154,7 @@ def find_parts(model: Any, X: Any, i: Any, bases: Any, b: Any, work: Any) -> Non
             _add_curve(group, parts, model.H, k, f, 1.0)
 
 
-@jit
+@part
 def _start(model: Any, work: Any, group: Any, top: Any) -> None:
     """Compute inputs and answers at the base, where ``work.u`` is, and at the row."""
     work.ends[0] = work.u
@@ -167,7 +168,7 @@ def _start(model: Any, work: Any, group: Any, top: Any) -> None:
     _answer(model.v, work.z, work.f, 3)
 
 
-@jit
+@part
 def _shorten(work: Any, short: Any) -> bool:
     """Copy ends and parts to single precision; return whether that does."""
     largest = 0.0
@@ -182,7 +183,7 @@ def _shorten(work: Any, short: Any) -> bool:
     return largest < _FAR
 
 
-@jit
+@part
 def _walk(model: Any, work: Any, order: Any, count: Any, top: Any) -> None:
     """Let the groups of an order join the base one after the other, then leave the row one after the other.
 
@@ -206,7 +207,7 @@ def _walk(model: Any, work: Any, order: Any, count: Any, top: Any) -> None:
                 f[0, o] = f[1, o]
 
 
-@jit
+@owning(part)
 def _enumerate(model: Any, work: Any, active: Any, count: Any, top: Any) -> None:
     """Shapley values of ``count`` groups from all coalitions, each one step from the one before, in ``work.sums``."""
     coalition = 0
@@ -237,7 +238,7 @@ def _enumerate(model: Any, work: Any, active: Any, count: Any, top: Any) -> None
                     work.sums[active[bit], o] += weights[size] * gain
 
 
-@jit
+@owning(jit)
 def explain(
     X: Any, bases: Any, model: Any, short_model: Any, orders: Any, designs: Any, n_exact: Any, work: Any, short: Any,
     values: Any, errors: Any, start: Any, stop: Any,

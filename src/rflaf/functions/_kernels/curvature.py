@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .vectors import fast_jit
+from .loops import fast_jit, owning
 
 
-@fast_jit
+@owning(fast_jit)
 def contract_and_scatter(u: Any, v: Any, residual: Any, pieces: Any, H: Any, C: Any) -> None:
     """``H[o, r] += sum_m v[m, o] B(u[m, r])`` and ``C[o, m] += sum_r residual[o, r] B(u[m, r])``, B all functions.
 

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
+from .loops import jit, owning, part
 from .shapes import BLOCK_VECTORS, FARTHEST
 from .vectors import (
     I32,
@@ -23,7 +24,6 @@ from .vectors import (
     cell,
     clip,
     gather_cubics,
-    jit,
     load,
     multiply_add,
     pointer,
@@ -125,7 +125,7 @@ def _add_curve_block(
     return signature, generate
 
 
-@jit
+@part
 def locate(
     X: Any, row: Any, n_rows: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells: Any, fractions: Any, x: Any,
     count: Any,
@@ -152,12 +152,18 @@ def locate(
             fractions[i, c] = min(max(f, -farthest), farthest)
 
 
-@jit
 def locate_within(X: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells: Any, fractions: Any) -> None:
     """Apply `locate` to every row of ``X``; fractions are clipped to [0, 1]."""
-    x, count = np.empty(_TILE, X.dtype), np.empty(_TILE, np.int32)
-    own_cells = np.empty((_TILE, columns.size), np.int64)
-    own_fractions = np.empty((_TILE, columns.size), X.dtype)
+    shape = (_TILE, columns.size)
+    buffers = np.empty(shape, np.int64), np.empty(shape, X.dtype), np.empty(_TILE, X.dtype), np.empty(_TILE, np.int32)
+    _locate_within(X, columns, nodes, gaps, start, cells, fractions, *buffers)
+
+
+@jit
+def _locate_within(
+    X: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells: Any, fractions: Any, own_cells: Any,
+    own_fractions: Any, x: Any, count: Any,
+) -> None:  # fmt: skip
     for row in range(0, X.shape[0], _TILE):
         n_rows = min(_TILE, X.shape[0] - row)
         locate(X, row, n_rows, columns, nodes, gaps, start, own_cells, own_fractions, x, count)
@@ -167,7 +173,7 @@ def locate_within(X: Any, columns: Any, nodes: Any, gaps: Any, start: Any, cells
                 fractions[row + i, c] = min(max(own_fractions[i, c], 0.0), 1.0)
 
 
-@jit
+@part
 def _straight_inputs(X: Any, row: Any, n_rows: Any, linear: Any, W: Any, bias: Any, u: Any) -> None:
     """``u[i] = bias + sum_linear x_c W[c]`` for rows row to row + n_rows."""
     for i in range(n_rows):
@@ -180,7 +186,7 @@ def _straight_inputs(X: Any, row: Any, n_rows: Any, linear: Any, W: Any, bias: A
                     u[i, j] += x * W[c, j]
 
 
-@jit
+@owning(jit)
 def curved_inputs(
     X: Any, linear: Any, W: Any, columns: Any, nodes: Any, gaps: Any, first: Any, H: Any, bias: Any, u: Any
 ) -> None:
@@ -201,7 +207,7 @@ def curved_inputs(
                     _add_curve_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
 
 
-@jit
+@owning(jit)
 def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[:, m] table_m(u_m)`` for rows start to stop; ``v`` (O, S), no (n, S) array.
 
@@ -253,7 +259,7 @@ def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
                 out[row + i, o] = answer
 
 
-@jit
+@part
 def _sparse_inputs(data: Any, columns: Any, first: Any, last: Any, W: Any, bias: Any, u: Any) -> None:
     """``u = bias + sum_e data[e] W[columns[e]]`` for e from first to last, two at a time."""
     for j in range(bias.size):
@@ -268,7 +274,7 @@ def _sparse_inputs(data: Any, columns: Any, first: Any, last: Any, W: Any, bias:
             u[j] += x * W[k, j]
 
 
-@jit
+@owning(jit)
 def predict_sparse(
     data: Any, columns: Any, ends: Any, W: Any, bias: Any, table: Any, v: Any, intercept: Any, out: Any, start: Any,
     stop: Any,

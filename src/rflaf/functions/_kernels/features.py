@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba import carray, types
 from numba.extending import intrinsic
 
+from .loops import jit, owning, part
 from .shapes import TILE_COMPONENTS, TILE_VECTORS
 from .vectors import (
     I64,
@@ -25,12 +26,12 @@ from .vectors import (
     cell,
     clip,
     cubic,
-    jit,
     load,
     multiply_add,
     pointer,
     shifted,
     splat,
+    stack_buffer,
     store,
     to_rows,
 )
@@ -83,6 +84,11 @@ def _accumulator(n_vectors: int) -> Any:
     return accumulate
 
 
+_one_vector, _row_of_tile, _tile = (
+    stack_buffer(1, 1),
+    stack_buffer(1, TILE_VECTORS),
+    stack_buffer(TILE_COMPONENTS, TILE_VECTORS),
+)
 _accumulate, _accumulate_few = _accumulator(TILE_VECTORS), _accumulator(1)
 
 
@@ -167,7 +173,8 @@ def activate(u: Any, table: Any, out: Any) -> None:
     width = 32 // u.itemsize
     top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
     whole = n_rows - n_rows % width
-    tail = np.zeros(width, u.dtype)
+    tail = _one_vector(u)
+    tail[:] = 0
     stride = n_cells * 4 if n_tables > 1 else 0
     for m in range(n_components):
         start = m * stride
@@ -175,14 +182,14 @@ def activate(u: Any, table: Any, out: Any) -> None:
         for r in range(0, whole, width):
             _look_up(table, start, u, row + r, out, row + r, top)
         for r in range(whole, n_rows):
-            tail[r - whole] = u[m, r]
+            tail[0, r - whole] = u[m, r]
         if whole < n_rows:
             _look_up(table, start, tail, 0, tail, 0, top)
         for r in range(whole, n_rows):
-            out[m, r] = tail[r - whole]
+            out[m, r] = tail[0, r - whole]
 
 
-@jit
+@owning(jit)
 def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
     """``sums[m, cell(u[m, r]), p] += e[m, r] t^p`` with ``e = v @ residual``, which is never formed.
 
@@ -196,7 +203,8 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
     top = np.nextafter(u.dtype.type(n_cells - 0.5), u.dtype.type(0))
     padded = n_rows + -n_rows % width
     whole = n_rows - n_rows % width
-    tail, e = np.zeros(width, u.dtype), np.zeros(padded, u.dtype)
+    tail, e = _one_vector(u), np.zeros(padded, u.dtype)
+    tail[:] = 0
     local = np.zeros((_COPIES, n_cells, 4), u.dtype)
     stride = n_cells * 4
     pending = 0
@@ -209,7 +217,7 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
         for r in range(0, whole, width):
             _scatter(u, m * n_rows + r, e, r, local, stride, top)
         for r in range(whole, n_rows):
-            tail[r - whole] = u[m, r]
+            tail[0, r - whole] = u[m, r]
         if whole < n_rows:
             _scatter(tail, 0, e, whole, local, stride, top)
         pending += n_rows
@@ -223,7 +231,7 @@ def scatter(u: Any, v: Any, residual: Any, sums: Any) -> None:
             pending = 0
 
 
-@jit
+@part
 def _locate(u: Any, bottom: Any, top: Any, half: Any, n_cells: Any) -> Any:
     """Return the cell of one cell coordinate, and the coordinate clipped to the cells."""
     clipped = u if u > bottom else bottom  # NaN goes to the first cell
@@ -253,7 +261,7 @@ def contract(u: Any, weights: Any, pieces: Any, first: Any, last: Any, out: Any)
                 out[i, r] += weight * (((c[3] * t + c[2]) * t + c[1]) * t + c[0])
 
 
-@jit
+@part
 def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
     """Copy rows of ``x`` from ``start`` on to columns of ``packed`` (d, tile), without inputs that are zero in all.
 
@@ -287,7 +295,7 @@ def _pack_rows(x: Any, start: Any, n_rows: Any, packed: Any, kept: Any) -> Any:
     return depth
 
 
-@jit
+@owning(jit)
 def project(x: Any, w: Any, bias: Any, out: Any) -> None:
     """``out[m, i] = x[i] . w_m + bias[m]`` for rows with many zeros, packed as in `predict`.
 
@@ -296,7 +304,7 @@ def project(x: Any, w: Any, bias: Any, out: Any) -> None:
     n_features, (n_components, n_rows) = x.shape[1], out.shape
     tile = TILE_VECTORS * (32 // x.itemsize)
     packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
-    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
+    u = _tile(x)
     for i in range(0, n_rows, tile):
         last = min(tile, n_rows - i)
         depth = _pack_rows(x, i, last, packed, kept)
@@ -307,7 +315,7 @@ def project(x: Any, w: Any, bias: Any, out: Any) -> None:
                     out[j + c, i + r] = u[c, r]
 
 
-@jit
+@owning(jit)
 def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
@@ -328,8 +336,8 @@ def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     tile = TILE_VECTORS * width
     top = np.nextafter(x.dtype.type(n_cells - 0.5), x.dtype.type(0))
     packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
-    u = np.empty((TILE_COMPONENTS, tile), x.dtype)
-    z = np.empty(tile, x.dtype)
+    u = _tile(x)
+    z = _row_of_tile(x)
     total = np.empty((n_outputs, tile), x.dtype)
     stride = n_cells * 4 if n_tables > 1 else 0
     for i in range(start, stop, tile):
@@ -352,7 +360,7 @@ def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
                 for o in range(n_outputs):
                     factor = v[j + c, o]
                     for r in range(tile):
-                        total[o, r] += factor * z[r]
+                        total[o, r] += factor * z[0, r]
         for r in range(n_rows):
             for o in range(n_outputs):
                 out[i + r, o] = total[o, r]

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .loops import fast_jit, owning, part
 from .shapes import HUBER, LOGISTIC, PINBALL, SOFTMAX, SQUARED_HINGE, TWEEDIE
-from .vectors import fast_jit, jit
 
 _CHUNK = 256  # rows whose features stay in the second-level cache for both sums
 
@@ -21,7 +21,7 @@ class Objective(NamedTuple):
     base: Any
 
 
-@jit
+@part
 def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
     """Replace row ``i`` of ``out`` by softmax(out) - y; return the loss."""
     n_outputs = out.shape[1]
@@ -38,7 +38,7 @@ def _softmax_slopes(out: Any, i: Any, y: Any, row: Any) -> Any:
     return np.log(total) - chosen
 
 
-@jit
+@part
 def _tweedie(power: Any, f: Any, y: Any) -> Any:
     """Return value and slope of half the Tweedie deviance, straight beyond 30 on either side."""
     one, two, far = np.float32(1), np.float32(2), np.float32(30)
@@ -53,7 +53,7 @@ def _tweedie(power: Any, f: Any, y: Any) -> Any:
     return rise / a - fall / b - lowest + (f - inside) * (rise - fall), rise - fall
 
 
-@jit
+@part
 def _pointwise(objective: Any, o: Any, f: Any, y: Any) -> Any:
     """Return value and slope of a loss at output ``o``."""
     number, first, one, half = objective.number, objective.first[o], np.float32(1), np.float32(0.5)
@@ -81,7 +81,7 @@ def _pointwise(objective: Any, o: Any, f: Any, y: Any) -> Any:
     return mean - y * f + (y * np.log(y) if y > 0 else np.float32(0)) - y, e - y
 
 
-@jit
+@part
 def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
     """Replace outputs ``out`` (n, O) without base by w / n times their slopes; return the weighted sum of losses."""
     n_rows, n_outputs = index.size, out.shape[1]
@@ -104,7 +104,7 @@ def to_slopes(objective: Any, out: Any, rows: Any, index: Any) -> float:
     return loss
 
 
-@fast_jit
+@owning(fast_jit)
 def sum_pass(objective: Any, z: Any, y: Any, weight: Any, v: Any, b: Any, slopes: Any) -> Any:
     """Sum loss and slope in b of f = z' v + b, one output; ``slopes[m] += sum_r z[m, r] w_r loss'(f_r, y_r)``.
 

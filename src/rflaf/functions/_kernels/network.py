@@ -19,8 +19,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from .curves import lane_cubics, lane_offsets
+from .loops import jit, part
 from .losses import to_slopes
-from .vectors import I64, LANES, address, cell, clip, jit, load, multiply_add, shifted, splat, store, to_rows
+from .products import multiply
+from .vectors import I64, LANES, address, cell, clip, load, multiply_add, shifted, splat, store, to_rows
 
 LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
@@ -229,7 +231,7 @@ _add_to_two, _add_to_one = _column_visits(2, back=False), _column_visits(1, back
 _back_of_two, _back_of_one = _column_visits(2, back=True), _column_visits(1, back=True)
 
 
-@jit
+@part
 def _add_columns(u: Any, rows: Any, index: Any, H: Any) -> None:
     """``u[i] += sum_c (1 - f_c) H[k_c] + f_c H[k_c + 1]`` over curves, ``+ sum_c H[l_c]`` over categories.
 
@@ -250,7 +252,7 @@ def _add_columns(u: Any, rows: Any, index: Any, H: Any) -> None:
                 )
 
 
-@jit
+@part
 def _add_column_gradient(du: Any, rows: Any, index: Any, A: Any) -> None:
     """Apply the transpose of `_add_columns`."""
     width, n_curves, n_levels = du.shape[1], rows.cells.shape[1], rows.levels.shape[1]
@@ -268,7 +270,7 @@ def _add_column_gradient(du: Any, rows: Any, index: Any, A: Any) -> None:
                 )
 
 
-@jit
+@part
 def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
     """Compute the inputs of all components, ``work.u`` (n, S), for the rows ``index``."""
     n_rows, n_linear = index.size, network.W.shape[0]
@@ -279,7 +281,7 @@ def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
             row = index[i]
             for c in range(n_linear):
                 x[i, c] = rows.x[row, c]
-        np.dot(x, network.W, u)
+        multiply(x, network.W, u)
         for i in range(n_rows):
             for j in range(u.shape[1]):
                 u[i, j] += network.bias[j]
@@ -291,7 +293,7 @@ def _inputs(rows: Any, index: Any, network: Any, work: Any) -> None:
         _add_columns(work.u, rows, index, network.H)
 
 
-@jit
+@part
 def _respond_all(index: Any, network: Any, work: Any) -> None:
     """Compute ``work.z``, ``work.slope`` and V z; a block of components visits all rows, for the cache."""
     width, n_rows = network.bias.size, index.size
@@ -303,17 +305,17 @@ def _respond_all(index: Any, network: Any, work: Any) -> None:
             for j in range(first, min(first + _BLOCK, width), LANE):
                 at = i * width + j
                 _respond(network.table, j * stride, stride, work.u, at, work.z, work.slope, at, top)
-    np.dot(work.z[:n_rows], network.V.T, work.out[:n_rows])
+    multiply(work.z[:n_rows], network.V.T, work.out[:n_rows])
 
 
-@jit
+@part
 def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
     """Propagate derivatives from the outputs, ``work.out``, to the inputs, ``work.u``, and the tables."""
     width, n_rows = network.bias.size, index.size
     n_cells = network.table.shape[1] // 4
     stride = 0 if network.table.shape[0] == 1 else 4 * n_cells
     top = np.nextafter(np.float32(n_cells - 0.5), np.float32(0))
-    np.dot(work.out[:n_rows], network.V, work.e[:n_rows])
+    multiply(work.out[:n_rows], network.V, work.e[:n_rows])
     gradient.bias[:] = 0
     for first in range(0, width, _BLOCK):
         for i in range(n_rows):
@@ -322,26 +324,26 @@ def _back_all(index: Any, network: Any, gradient: Any, work: Any) -> None:
                 _back(work.u, work.e, work.slope, at, gradient.bias, j, gradient.table, j * stride, 4 * n_cells, top)
 
 
-@jit
+@part
 def forward(rows: Any, index: Any, network: Any, work: Any) -> None:
     """Compute ``work.out``, V z at the rows ``index`` of one batch, and what `backward` needs."""
     _inputs(rows, index, network, work)
     _respond_all(index, network, work)
 
 
-@jit
+@part
 def backward(rows: Any, index: Any, network: Any, gradient: Any, work: Any) -> None:
     """Compute the ``gradient`` from the derivatives in the outputs, ``work.out``, after `forward`."""
     n_rows = index.size
     _back_all(index, network, gradient, work)
-    np.dot(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
+    multiply(work.out[:n_rows].T, work.z[:n_rows], gradient.V)
     if rows.cells.shape[1] + rows.levels.shape[1]:
         _add_column_gradient(work.u, rows, index, gradient.H)
     if network.W.shape[0]:
-        np.dot(work.x[:n_rows].T, work.u[:n_rows], gradient.W)
+        multiply(work.x[:n_rows].T, work.u[:n_rows], gradient.W)
 
 
-@jit
+@part
 def batch_gradient(rows: Any, index: Any, network: Any, gradient: Any, work: Any, objective: Any) -> float:
     """Compute the ``gradient`` of 1/m sum w loss over ``index`` (H and table accumulate); return the summed loss."""
     forward(rows, index, network, work)

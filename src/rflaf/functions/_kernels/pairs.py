@@ -12,14 +12,15 @@ Several n run at once, since their squares are independent. The reference is the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .vectors import I64, LANES, address, jit, load, multiply_add, shifted, shuffle, store
+from .loops import jit, part
+from .vectors import I64, LANES, address, load, multiply_add, shifted, shuffle, store
 
 _ABREAST = 4  # components n at once
 _SQUARE = 16
@@ -77,7 +78,41 @@ def _move_squares(typing: Any, sums: Any, at: Any, block: Any, to: Any, width: A
     return signature, generate
 
 
-@jit
+class _Sorted(NamedTuple):
+    """Rows sorted by their cell for every component m, and squares to sum into; see `multiply_pairs`.
+
+    ``order`` (S, R) are the rows, ``ends`` (S, K + 1) of the cells, ``left`` (S, R, 4) the weighted values in this
+    order; ``right`` (G, R, A, 4) the values and ``squares`` (G, R, A) the places of the components abreast, row by row.
+    """
+
+    order: Any
+    ends: Any
+    left: Any
+    right: Any
+    squares: Any
+    cell: Any
+    clipped: Any
+    place: Any
+    sums: Any
+    block: Any
+
+
+def _buffers(n_components: int, n_rows: int, n_cells: int, dtype: Any) -> _Sorted:
+    n_groups, padded = -(-n_components // _ABREAST), n_cells + -n_cells % 4
+    return _Sorted(
+        order=np.empty((n_components, n_rows), np.int32),
+        ends=np.zeros((n_components, n_cells + 1), np.int64),
+        left=np.empty((n_components, n_rows, 4), dtype),
+        right=np.zeros((n_groups, n_rows, _ABREAST, 4), dtype),
+        squares=np.zeros((n_groups, n_rows, _ABREAST), np.int32),
+        cell=np.empty(n_rows, np.int64),
+        clipped=np.empty(n_rows, dtype),
+        place=np.empty(n_cells, np.int64),
+        sums=np.zeros((_ABREAST, padded, 4, 4), dtype),
+        block=np.zeros((_ABREAST, n_cells + 3, padded + 4), dtype),
+    )
+
+
 def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cross: Any) -> None:
     """``out[n (n + 1) / 2 + m, i, j] = sum_r weight[r] B_i(u[m, r]) B_j(u[n, r])`` for m <= n, and
     ``cross[m, i, o] = sum_r weight[r] B_i(u[m, r]) others[o, r]``.
@@ -85,59 +120,69 @@ def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cros
     Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64, N at most K + 3. In cell
     k the functions k to k + 3 are nonzero, ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
     """
-    n_components, n_rows = u.shape
-    n_cells, n_basis = pieces.shape[0], out.shape[2]
-    n_groups = (n_components + _ABREAST - 1) // _ABREAST
-    padded = n_cells + -n_cells % 4
+    _multiply_pairs(u, weight, others, pieces, _buffers(*u.shape, pieces.shape[0], u.dtype), out, cross)
+
+
+@part
+def _sort(u: Any, m: Any, weight: Any, pieces: Any, rows: Any, padded: Any) -> None:
+    """Sort the rows by their cell of component ``m``, and compute its basis functions."""
+    n_rows, n_cells = u.shape[1], pieces.shape[0]
     real = u.dtype.type
     top, bottom, half = np.nextafter(real(n_cells - 0.5), real(0)), real(-0.5), real(0.5)
-    order = np.empty((n_components, n_rows), np.int32)
-    ends = np.zeros((n_components, n_cells + 1), np.int64)
-    left = np.empty((n_components, n_rows, 4), u.dtype)
-    right = np.zeros((n_groups, n_rows, _ABREAST, 4), u.dtype)
-    squares = np.zeros((n_groups, n_rows, _ABREAST), np.int32)
-    cell, clipped, place = np.empty(n_rows, np.int64), np.empty(n_rows, u.dtype), np.empty(n_cells, np.int64)
+    cell, clipped, place, ends = rows.cell, rows.clipped, rows.place, rows.ends[m]
+    group, abreast = m // _ABREAST, m % _ABREAST
+    for r in range(n_rows):
+        inside = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
+        inside = inside if inside < top else top
+        k = min(np.int64(inside + half), n_cells - 1)  # the sum may round up to n_cells
+        cell[r], clipped[r] = k, inside
+        ends[k + 1] += 1
+    for k in range(n_cells):
+        place[k] = ends[k]
+        ends[k + 1] += ends[k]
+    for r in range(n_rows):
+        k = cell[r]
+        t = clipped[r] - real(k)  # in the precision of the block
+        i = place[k]
+        place[k] += 1
+        rows.order[m, i] = r
+        rows.squares[group, r, abreast] = _SQUARE * (abreast * padded + k)
+        for a in range(4):
+            value = ((pieces[k, a, 3] * t + pieces[k, a, 2]) * t + pieces[k, a, 1]) * t + pieces[k, a, 0]
+            rows.left[m, i, a] = weight[r] * value
+            rows.right[group, r, abreast, a] = value
+
+
+@part
+def _multiply_others(m: Any, others: Any, rows: Any, cross: Any) -> None:
+    n_cells, n_basis = rows.place.size, cross.shape[1]
+    for i in range(n_basis):
+        for o in range(others.shape[0]):
+            cross[m, i, o] = 0
+    for k in range(n_cells):
+        for a in range(min(4, n_basis - k)):
+            for o in range(others.shape[0]):
+                total = 0.0
+                for i in range(rows.ends[m, k], rows.ends[m, k + 1]):
+                    total += rows.left[m, i, a] * others[o, rows.order[m, i]]
+                cross[m, k + a, o] += total
+
+
+@jit
+def _multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, rows: Any, out: Any, cross: Any) -> None:
+    n_components, n_cells, n_basis = u.shape[0], pieces.shape[0], out.shape[2]
+    sums, block = rows.sums, rows.block
+    padded, height, width = sums.shape[1], block.shape[1], block.shape[2]
     for m in range(n_components):
-        group, abreast = m // _ABREAST, m % _ABREAST
-        for r in range(n_rows):
-            inside = u[m, r] if u[m, r] > bottom else bottom  # NaN goes to the first cell
-            inside = inside if inside < top else top
-            k = min(np.int64(inside + half), n_cells - 1)  # the sum may round up to n_cells
-            cell[r], clipped[r] = k, inside
-            ends[m, k + 1] += 1
-        for k in range(n_cells):
-            place[k] = ends[m, k]
-            ends[m, k + 1] += ends[m, k]
-        for r in range(n_rows):
-            k = cell[r]
-            t = clipped[r] - real(k)  # in the precision of the block
-            i = place[k]
-            place[k] += 1
-            order[m, i] = r
-            squares[group, r, abreast] = _SQUARE * (abreast * padded + k)
-            for a in range(4):
-                c = pieces[k, a]
-                value = ((c[3] * t + c[2]) * t + c[1]) * t + c[0]
-                left[m, i, a] = weight[r] * value
-                right[group, r, abreast, a] = value
-        cross[m] = 0
-        for k in range(n_cells):
-            for a in range(min(4, n_basis - k)):
-                for o in range(others.shape[0]):
-                    total = 0.0
-                    for i in range(ends[m, k], ends[m, k + 1]):
-                        total += left[m, i, a] * others[o, order[m, i]]
-                    cross[m, k + a, o] += total
-    sums = np.zeros((_ABREAST, padded, 4, 4), u.dtype)
-    block = np.zeros((_ABREAST, n_cells + 3, padded + 4), u.dtype)
-    height, width = block.shape[1:]
-    for group in range(n_groups):
-        values, offsets = right[group], squares[group]
+        _sort(u, m, weight, pieces, rows, padded)
+        _multiply_others(m, others, rows, cross)
+    for group in range(rows.right.shape[0]):
+        values, offsets = rows.right[group], rows.squares[group]
         for m in range(min((group + 1) * _ABREAST, n_components)):
-            sorted_values, rows = left[m], order[m]
+            sorted_values, order = rows.left[m], rows.order[m]
             for k in range(n_cells):
-                for i in range(ends[m, k], ends[m, k + 1]):
-                    _add_squares(sorted_values, 4 * i, values, offsets, np.int64(rows[i]), sums)
+                for i in range(rows.ends[m, k], rows.ends[m, k + 1]):
+                    _add_squares(sorted_values, 4 * i, values, offsets, np.int64(order[i]), sums)
                 for o in range(0, padded, 4):
                     for b in range(_ABREAST):
                         _move_squares(sums, _SQUARE * (b * padded + o), block, (b * height + k) * width + o, width)

@@ -18,11 +18,13 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from .bounds import NO_BOUNDS, project
+from .loops import alone, fast_part, jit, part
 from .network import LANE, Gradient, Network, Rows, Work, backward, batch_gradient, forward, outputs
-from .vectors import LANES, address, fast_jit, jit, load, multiply_add, splat, store
+from .products import multiply
+from .vectors import LANES, address, flat, load, multiply_add, splat, store
 
 __all__ = [
-    "LANE", "Gradient", "Network", "Nodes", "Parameters", "Rates", "Rows", "Work", "adam_step", "assemble",
+    "LANE", "Gradient", "Network", "Nodes", "Parameters", "Rates", "Rows", "Work", "adam_step", "alone", "assemble",
     "backward", "batch_gradient", "forward", "outputs", "schedule_of", "train_rows",
 ]  # fmt: skip
 
@@ -101,7 +103,7 @@ def _descend_lanes(
     return signature, generate
 
 
-@jit
+@part
 def descend(value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay: Any, rate: Any, sharpen: Any) -> None:
     """Take one step of Adam on (k,) arrays with the derivative scale slope + decay value.
 
@@ -117,7 +119,7 @@ def descend(value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay:
         value[j] -= rate * moment[j] / (np.sqrt(square[j] * sharpen) + np.float32(_EPSILON))
 
 
-@fast_jit
+@fast_part
 def descend_row(
     value: Any, moment: Any, square: Any, row: Any, slope: Any, s_row: Any, scale: Any, decay: Any, rate: Any,
     sharpen: Any,
@@ -161,7 +163,7 @@ def _sweep_node(
     return signature, generate
 
 
-@jit
+@part
 def _adam_columns(
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, decay: Any, work: Any,
     rate: Any, sharpen: Any,
@@ -216,7 +218,7 @@ def _level_slope(typing: Any, H: Any, k: Any, bias: Any, slope: Any, j: Any, siz
     return signature, generate
 
 
-@jit
+@part
 def _adam_levels(
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, decay: Any, work: Any,
     rate: Any, sharpen: Any,
@@ -233,7 +235,7 @@ def _adam_levels(
         )  # fmt: skip
 
 
-@fast_jit
+@fast_part
 def _assemble_levels(parameters: Any, nodes: Any, network: Any) -> Any:
     """Compute the rows of the levels from the parameters, and take their mean over the rows from the bias."""
     at = nodes.start.size - 1 - nodes.start[-1]
@@ -244,7 +246,7 @@ def _assemble_levels(parameters: Any, nodes: Any, network: Any) -> Any:
             network.bias[j] -= centre * parameters.ramps[k, j]
 
 
-@fast_jit
+@fast_part
 def assemble(parameters: Any, nodes: Any, by_basis: Any, network: Any) -> Any:
     """Compute the network from the parameters: multiply scales in, sum ramps to node values, expand tables."""
     n_linear = network.W.shape[0]
@@ -266,13 +268,13 @@ def assemble(parameters: Any, nodes: Any, by_basis: Any, network: Any) -> Any:
                 network.H[k, j] = network.H[k - 1, j] + rise * parameters.W[n_linear + c, j] + size * ramp
                 network.bias[j] -= centre * ramp
     _assemble_levels(parameters, nodes, network)
-    np.dot(parameters.C, by_basis, network.table[: parameters.C.shape[0]])
+    multiply(parameters.C, by_basis, network.table[: parameters.C.shape[0]])
     for o in range(network.V.shape[0]):
         for j in range(network.V.shape[1]):
             network.V[o, j] = parameters.V[o, j]
 
 
-@jit
+@part
 def _clear_padding(V: Any, slope: Any) -> None:
     """Zero the derivatives of padding components, whose output weights are all zero."""
     for j in range(V.shape[1]):
@@ -284,7 +286,7 @@ def _clear_padding(V: Any, slope: Any) -> None:
                 slope[o, j] = 0
 
 
-@jit
+@part
 def adam_step(
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, network: Any,
     by_basis: Any, roughness: Any, rates: Any, work: Any, step: Any, schedule: Any,
@@ -309,29 +311,29 @@ def adam_step(
         for lane in range(1, gradient.table.shape[0]):
             for k in range(gradient.table.shape[1]):
                 gradient.table[0, k] += gradient.table[lane, k]
-    np.dot(gradient.table[:n_tables], by_basis.T, slopes.C)
+    multiply(gradient.table[:n_tables], by_basis.T, slopes.C)
     gradient.table[:] = 0
-    np.dot(parameters.C, roughness, work.rough)
+    multiply(parameters.C, roughness, work.rough)
     for m in range(n_tables):
         for i in range(slopes.C.shape[1]):
             slopes.C[m, i] += work.rough[m, i]
     rate = np.float32(factor) * rates.C
     descend(
-        parameters.C.reshape(-1), slopes.C.reshape(-1), moments.C.reshape(-1), squares.C.reshape(-1),
+        flat(parameters.C), flat(slopes.C), flat(moments.C), flat(squares.C),
         one, zero, rate, sharpen,
     )  # fmt: skip
     if rates.V > 0:
         _clear_padding(parameters.V, gradient.V)
         rate = np.float32(factor) * rates.V
         descend(
-            parameters.V.reshape(-1), gradient.V.reshape(-1), moments.V.reshape(-1), squares.V.reshape(-1),
+            flat(parameters.V), flat(gradient.V), flat(moments.V), flat(squares.V),
             one, zero, rate, sharpen,
         )  # fmt: skip
-    project(parameters, nodes.start, rates.bounds)
+    project(parameters, nodes.start, rates.bounds, slopes.C[0], work.rough[0])
     assemble(parameters, nodes, by_basis, network)
 
 
-@jit
+@part
 def schedule_of(step: Any, n_steps: Any) -> float:
     """Return the share of the step length at ``step`` (from 1): a short warm-up, then half a cosine down to zero."""
     return 0.5 * (1 + np.cos(np.pi * step / n_steps)) * min(1.0, step / (_WARM_UP * n_steps + 1))
@@ -345,9 +347,11 @@ def train_rows(
 ) -> float:  # fmt: skip
     """Train on mini-batches of ``batch`` rows, from step ``step`` of ``n_steps``; return the loss.
 
-    Every row of ``orders`` (n_passes, n) is one pass over n rows, in its order.
+    Every row of ``orders`` (n_passes, n) is one pass over n rows, in its order; without any the network is assembled.
     """
     loss = 0.0
+    if orders.shape[0] == 0:
+        assemble(parameters, nodes, by_basis, network)
     for turn in range(orders.shape[0]):
         order = orders[turn]
         for first in range(0, order.size, batch):

@@ -4,38 +4,21 @@ Vectors hold 8 float32 or 4 float64, without any instruction of one processor fa
 cells centred on 0, 1, ..., n_cells - 1; clipping, adding 1.5 * 2^p and subtracting it again rounds it to the nearest
 cell without a conversion, and the low bits of the sum are the cell. That rounding must not be reassociated, so nothing
 here is compiled with reassociation. NaN lands in a valid cell: memory-safe, not propagated.
-
-The disk cache of the loops is in ``cache.py``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-
-from .cache import LoopCache
+from numba.np.arrayobj import populate_array
 
 I64 = ir.IntType(64)
 I32 = ir.IntType(32)
-
-
-def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile on first use; cache on disk if some directory is writable, or holds the loop already."""
-    loop = njit(nogil=True, error_model="numpy", boundscheck=False, no_cfunc_wrapper=True, **options)(function)
-    with suppress(RuntimeError):  # there is no directory for it
-        loop._cache = LoopCache(function)
-    return loop
-
-
-fast_jit = partial(jit, fastmath={"contract", "nsz", "arcp", "reassoc"})  # for loops without a rounding trick
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +62,43 @@ def pointer(typing: Any, place: Any, like: Any) -> Any:
         return builder.inttoptr(args[0], context.get_value_type(kind))
 
     return kind(types.int64, like), generate
+
+
+@intrinsic
+def flat(typing: Any, array: Any) -> Any:
+    """Return a contiguous array as a view of one dimension, which lives no longer than the array."""
+    kind = array.copy(ndim=1)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        given = context.make_array(array)(context, builder, args[0])
+        view = context.make_array(kind)(context, builder)
+        populate_array(view, given.data, [given.nitems], [given.itemsize], given.itemsize, None)
+        return view._getvalue()
+
+    return kind(array), generate
+
+
+def stack_buffer(n_rows: int, n_vectors: int) -> Any:
+    """Make the intrinsic that returns an array (n_rows, n_vectors L) on the stack, of the dtype of another."""
+
+    @intrinsic
+    def buffer(typing: Any, like: Any) -> Any:
+        kind, lanes = types.Array(like.dtype, 2, "C"), LANES[like.dtype]
+        width, itemsize = n_vectors * lanes.count, 32 // lanes.count
+
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            def sizes(*values: int) -> list[Any]:
+                return [ir.Constant(I64, value) for value in values]
+
+            data = cgutils.alloca_once(builder, lanes.real, size=n_rows * width)
+            array = context.make_array(kind)(context, builder)
+            (size,) = sizes(itemsize)
+            populate_array(array, data, sizes(n_rows, width), sizes(width * itemsize, itemsize), size, None)
+            return array._getvalue()
+
+        return kind(like), generate
+
+    return buffer
 
 
 def address(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:

@@ -68,6 +68,9 @@ class Shape:
         return np.array(self.base or (0.0,) * n_outputs, np.float32)
 
 
+_NO_ROWS = kernels.Rows(*(np.zeros((0, 0), dtype) for dtype in "fifif"), np.zeros(0, np.float32))
+
+
 @dataclass(frozen=True)
 class Trainer:
     """Parameters under training, and everything else the loops need."""
@@ -100,7 +103,7 @@ class Trainer:
         shapes += [(1, width), (1, width), (1, width), self.parameters.C.shape]
         work = kernels.Work(*(np.zeros(shape, np.float32) for shape in shapes))
         object.__setattr__(self, "work", work)
-        kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
+        self._assemble()
 
     def run(self, rows: kernels.Rows, orders: Array, step: int, n_steps: int) -> float:
         """Train on the rows in each of ``orders`` (n_passes, n), from step ``step`` of ``n_steps``; return the loss.
@@ -129,16 +132,16 @@ class Trainer:
         base = self.shape.base_of(out.shape[1])
         for first in range(0, order.size, self.batch):
             index = order[first : first + self.batch]
-            kernels.forward(rows, index, self.network, self.work)
+            kernels.alone(kernels.forward)(rows, index, self.network, self.work)
             f, y, weight = ((out[: index.size] + base), rows.y[index], rows.weight[index])
             f, y = f.astype(np.float64), y.astype(np.float64)
             total += float(weight @ loss.value(f, y))
             out[: index.size] = loss.slope(f, y) * (weight[:, None] / index.size)
-            kernels.backward(rows, index, self.network, self.gradient, self.work)
+            kernels.alone(kernels.backward)(rows, index, self.network, self.gradient, self.work)
             step += 1
-            kernels.adam_step(
+            kernels.alone(kernels.adam_step)(
                 self.parameters, self.moments, self.squares, self.gradient, self.slopes, self.nodes, self.network,
-                self.by_basis, roughness, self.rates, self.work, step, kernels.schedule_of(step, n_steps),
+                self.by_basis, roughness, self.rates, self.work, step, kernels.schedule_of.py_func(step, n_steps),
             )  # fmt: skip
         return total
 
@@ -154,7 +157,14 @@ class Trainer:
         for mine, given in zip(self.state, state, strict=True):
             for to, part in zip(mine, given, strict=True):
                 to[...] = part
-        kernels.assemble(self.parameters, self.nodes, self.by_basis, self.network)
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Compute the network from the parameters, by the loop that training needs anyway."""
+        if self.shape.loss.kernel() is None:
+            kernels.alone(kernels.assemble)(self.parameters, self.nodes, self.by_basis, self.network)
+        else:
+            self.run(_NO_ROWS, np.zeros((0, 0), np.intp), 0, 1)
 
     def strength(self) -> Array:
         """Return how far every column moves the components' inputs, (n_features,): root mean square over nodes."""
