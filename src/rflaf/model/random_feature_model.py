@@ -86,6 +86,7 @@ class Activation:
 
 _Map = FeatureMap | CurvedMap
 _Predictor = Predictor | CurvedPredictor
+_Ready = tuple[Callable[..., None], int, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +116,10 @@ class RandomFeatureModel:
     curves: ColumnCurves | None = None
     last_layer: LastLayer | None = None
     _compiled: dict[np.dtype[Any], tuple[_Map, _Predictor]] = field(default_factory=dict, init=False, repr=False)
-    # Of maps without a centre: what predicts, and the number of outputs.
-    _ready: dict[np.dtype[Any], tuple[Callable[..., None], int]] = field(default_factory=dict, init=False, repr=False)
+    # Of maps without a centre: what predicts, the number of outputs, and of rows from which threads are worth it.
+    _ready: dict[np.dtype[Any], tuple[Callable[..., None], int, float]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_in_numpy", "_beyond_single")} | {
@@ -144,7 +147,7 @@ class RandomFeatureModel:
         """
         dtype, n_rows = X.dtype, X.shape[0]
         ready = self._ready.get(dtype) if type(X) is np.ndarray else None
-        if ready is not None and n_rows * self.v.shape[0] < 2 * _THREAD_WORK:  # the common way, with the fewest steps
+        if ready is not None and n_rows < ready[2]:  # the common way, with the fewest steps
             out = np.empty((n_rows, ready[1]), dtype)
             ready[0](X, out, 0, n_rows)
             return out
@@ -322,7 +325,7 @@ class RandomFeatureModel:
                     packed = pack(feature_map, weights, self.intercept)
             compiled = self._compiled[dtype] = feature_map, packed
             if feature_map.centre is None and not (dtype == np.float32 and self._beyond_single):
-                self._ready[dtype] = packed.call(), self.n_outputs
+                self._ready[dtype] = packed.call(), self.n_outputs, 2 * _THREAD_WORK / self.n_components
         return compiled
 
     def _map(self, dtype: Any) -> _Map:

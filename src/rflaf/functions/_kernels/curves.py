@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
 from .loops import jit, owning, part
@@ -21,15 +21,17 @@ from .vectors import (
     I64,
     LANES,
     address,
+    array_at,
     cell,
     clip,
     gather_cubics,
+    give_back,
     load,
     multiply_add,
-    pointer,
     shifted,
     splat,
     store,
+    take_memory,
 )
 
 _TILE = 64  # rows of a tile
@@ -207,7 +209,7 @@ def curved_inputs(
                     _add_curve_block(u, at, H, b * n_nodes * block, cells, fractions, i * n_curves, n_curves)
 
 
-@owning(jit)
+@jit
 def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[:, m] table_m(u_m)`` for rows start to stop; ``v`` (O, S), no (n, S) array.
 
@@ -215,28 +217,31 @@ def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     (L, S), (C,), (T,), (T,), (C + 1,), (S / 2L, T, 2L), (S,), (1 or S, K, 4), (O, S), (O,); X (n, d), out (n, O).
     A few components serve a tile of rows, so that their nodes and tables stay in the first-level cache.
     """
-    linear = carray(pointer(model[0], model), (model[1],))
-    W = carray(pointer(model[2], X), (model[3], model[4]))
-    columns = carray(pointer(model[5], model), (model[6],))
-    nodes = carray(pointer(model[7], X), (model[8],))
-    gaps = carray(pointer(model[9], X), (model[10],))
-    first = carray(pointer(model[11], model), (model[12],))
-    H = carray(pointer(model[13], X), (model[14], model[15], model[16]))
-    bias = carray(pointer(model[17], X), (model[18],))
-    table = carray(pointer(model[19], X), (model[20], model[21], model[22]))
-    v = carray(pointer(model[23], X), (model[24], model[25]))
-    intercept = carray(pointer(model[26], X), (model[27],))
+    linear = array_at(model[0], model, (model[1],))
+    W = array_at(model[2], X, (model[3], model[4]))
+    columns = array_at(model[5], model, (model[6],))
+    nodes = array_at(model[7], X, (model[8],))
+    gaps = array_at(model[9], X, (model[10],))
+    first = array_at(model[11], model, (model[12],))
+    H = array_at(model[13], X, (model[14], model[15], model[16]))
+    bias = array_at(model[17], X, (model[18],))
+    table = array_at(model[19], X, (model[20], model[21], model[22]))
+    v = array_at(model[23], X, (model[24], model[25]))
+    intercept = array_at(model[26], X, (model[27],))
     width, n_outputs, n_curves, n_nodes = bias.size, intercept.size, columns.size, nodes.size
     n_tables, n_cells, _ = table.shape
     lanes, block = 32 // X.itemsize, H.shape[2]
     stride = 4 * n_cells if n_tables > 1 else 0
     top = np.nextafter(X.dtype.type(n_cells - 0.5), X.dtype.type(0))
     tile = max(1, min(_TILE, stop - start))
-    u = np.empty((tile, width), X.dtype)
-    total = np.empty((tile, lanes), X.dtype)
-    cells = np.empty((tile, n_curves), np.int64)
-    fractions = np.empty((tile, n_curves), X.dtype)
-    x, count = np.empty(tile, X.dtype), np.empty(tile, np.int32)
+    size, curved = tile * X.itemsize, 8 * tile * n_curves  # bytes of one column, and of all cells
+    memory = take_memory(64 + curved + size * (width + lanes + n_curves + 1) + 4 * tile)
+    room = memory + -memory % 64  # the cache line
+    cells, place = array_at(room, model, (tile, n_curves)), room + curved
+    u, total = array_at(place, X, (tile, width)), array_at(place + size * width, X, (tile, lanes))
+    place += size * (width + lanes)
+    fractions, x = array_at(place, X, (tile, n_curves)), array_at(place + size * n_curves, X, (tile,))
+    count = array_at(place + size * (n_curves + 1), np.int32, (tile,))
     for row in range(start, stop, tile):
         n_rows = min(tile, stop - row)
         _straight_inputs(X, row, n_rows, linear, W, bias, u)
@@ -257,6 +262,7 @@ def predict_curved(X: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
                 for lane in range(lanes):
                     answer += total[i, lane]
                 out[row + i, o] = answer
+    give_back(memory)
 
 
 @part

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import types
 from numba.extending import intrinsic
 
 from .loops import jit, owning, part
@@ -23,16 +23,18 @@ from .vectors import (
     I64,
     LANES,
     address,
+    array_at,
     cell,
     clip,
     cubic,
+    give_back,
     load,
     multiply_add,
-    pointer,
     shifted,
     splat,
     stack_buffer,
     store,
+    take_memory,
     to_rows,
 )
 
@@ -116,53 +118,66 @@ def _scatter(typing: Any, u: Any, at: Any, e: Any, e_at: Any, moments: Any, stri
     return signature, generate
 
 
-@intrinsic
-def _project(typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias: Any, b_at: Any, u: Any) -> Any:
-    """A register tile ``u[4, 3L] = bias[4] + w[kept[:depth], 4]' x[:depth, 3L]``, everything packed."""
-    kind = LANES[x.dtype]
-    i64 = types.int64
-    signature = types.void(x, kept, i64, w, i64, bias, i64, u)
+def _projector(n_vectors: int) -> Any:
+    """Make the intrinsic that projects the rows of a register tile, or of its first vectors only."""
 
-    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        zero = ir.Constant(I64, 0)
-        rows = address(context, builder, sig.args[0], args[0], zero)
-        columns = address(context, builder, sig.args[1], args[1], zero)
-        weights = address(context, builder, sig.args[3], args[3], args[4])
-        offsets = address(context, builder, sig.args[5], args[5], args[6])
-        target = address(context, builder, sig.args[7], args[7], zero)
-        start = [splat(builder, builder.load(shifted(builder, offsets, c)), kind.count) for c in range(TILE_COMPONENTS)]
-        before = builder.block
-        loop, after = builder.append_basic_block("depth"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k = builder.phi(I64)
-        k.add_incoming(zero, before)
-        sums = []
-        for c in range(TILE_COMPONENTS):
-            for _ in range(TILE_VECTORS):
-                accumulator = builder.phi(kind.vector)
-                accumulator.add_incoming(start[c], before)
-                sums.append(accumulator)
-        row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, TILE_VECTORS * kind.count))])
-        column = builder.load(builder.gep(columns, [k]))
-        weight = builder.gep(weights, [builder.mul(column, ir.Constant(I64, TILE_COMPONENTS))])
-        xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(TILE_VECTORS)]
-        updated = []
-        for c in range(TILE_COMPONENTS):
-            factor = splat(builder, builder.load(shifted(builder, weight, c)), kind.count)
-            old = sums[c * TILE_VECTORS : (c + 1) * TILE_VECTORS]
-            updated += [multiply_add(builder, factor, x, y, kind) for x, y in zip(xs, old, strict=True)]
-        following = builder.add(k, ir.Constant(I64, 1))
-        k.add_incoming(following, loop)
-        for accumulator, value in zip(sums, updated, strict=True):
-            accumulator.add_incoming(value, loop)
-        builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, after)
-        builder.position_at_end(after)
-        for i, value in enumerate(updated):
-            store(builder, value, shifted(builder, target, i * kind.count))
-        return context.get_dummy_value()
+    @intrinsic
+    def project_tile(
+        typing: Any, x: Any, kept: Any, depth: Any, w: Any, w_at: Any, bias: Any, b_at: Any, u: Any
+    ) -> Any:
+        """``u[4, 3L] = bias[4] + w[kept[:depth], 4]' x[:depth, 3L]``, everything packed, or n of the 3 vectors."""
+        kind = LANES[x.dtype]
+        i64 = types.int64
+        signature = types.void(x, kept, i64, w, i64, bias, i64, u)
 
-    return signature, generate
+        def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            zero = ir.Constant(I64, 0)
+            rows = address(context, builder, sig.args[0], args[0], zero)
+            columns = address(context, builder, sig.args[1], args[1], zero)
+            weights = address(context, builder, sig.args[3], args[3], args[4])
+            offsets = address(context, builder, sig.args[5], args[5], args[6])
+            target = address(context, builder, sig.args[7], args[7], zero)
+            start = [
+                splat(builder, builder.load(shifted(builder, offsets, c)), kind.count) for c in range(TILE_COMPONENTS)
+            ]
+            before = builder.block
+            loop, after = builder.append_basic_block("depth"), builder.append_basic_block("done")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            k = builder.phi(I64)
+            k.add_incoming(zero, before)
+            sums = []
+            for c in range(TILE_COMPONENTS):
+                for _ in range(n_vectors):
+                    accumulator = builder.phi(kind.vector)
+                    accumulator.add_incoming(start[c], before)
+                    sums.append(accumulator)
+            row = builder.gep(rows, [builder.mul(k, ir.Constant(I64, TILE_VECTORS * kind.count))])
+            column = builder.load(builder.gep(columns, [k]))
+            weight = builder.gep(weights, [builder.mul(column, ir.Constant(I64, TILE_COMPONENTS))])
+            xs = [load(builder, shifted(builder, row, v * kind.count), kind.vector) for v in range(n_vectors)]
+            updated = []
+            for c in range(TILE_COMPONENTS):
+                factor = splat(builder, builder.load(shifted(builder, weight, c)), kind.count)
+                old = sums[c * n_vectors : (c + 1) * n_vectors]
+                updated += [multiply_add(builder, factor, x, y, kind) for x, y in zip(xs, old, strict=True)]
+            following = builder.add(k, ir.Constant(I64, 1))
+            k.add_incoming(following, loop)
+            for accumulator, value in zip(sums, updated, strict=True):
+                accumulator.add_incoming(value, loop)
+            builder.cbranch(builder.icmp_signed("<", following, args[2]), loop, after)
+            builder.position_at_end(after)
+            for i, value in enumerate(updated):
+                c, v = divmod(i, n_vectors)
+                store(builder, value, shifted(builder, target, (c * TILE_VECTORS + v) * kind.count))
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return project_tile
+
+
+_project, _project_few = _projector(TILE_VECTORS), _projector(1)
 
 
 @jit
@@ -315,7 +330,7 @@ def project(x: Any, w: Any, bias: Any, out: Any) -> None:
                     out[j + c, i + r] = u[c, r]
 
 
-@owning(jit)
+@jit
 def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     """``out[i] = intercept + sum_m v[m] table_m(x[i] . w_m + bias[m])`` for rows start to stop, in one sweep.
 
@@ -324,21 +339,24 @@ def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
     registers: no (n, S) array is ever formed. Inputs that are zero in all rows of a tile are skipped, as most indicator
     columns are.
     """
-    w = carray(pointer(model[0], x), (model[1], model[2], model[3]))
-    bias = carray(pointer(model[4], x), (model[5],))
-    table = carray(pointer(model[6], x), (model[7], model[8], model[9]))
-    v = carray(pointer(model[10], x), (model[11], model[12]))
-    intercept = carray(pointer(model[13], x), (model[14],))
+    w = array_at(model[0], x, (model[1], model[2], model[3]))
+    bias = array_at(model[4], x, (model[5],))
+    table = array_at(model[6], x, (model[7], model[8], model[9]))
+    v = array_at(model[10], x, (model[11], model[12]))
+    intercept = array_at(model[13], x, (model[14],))
     n_features = x.shape[1]
     n_components, n_outputs = v.shape
     n_tables, n_cells, _ = table.shape
     width = 32 // x.itemsize
     tile = TILE_VECTORS * width
     top = np.nextafter(x.dtype.type(n_cells - 0.5), x.dtype.type(0))
-    packed, kept = np.zeros((n_features, tile), x.dtype), np.empty(n_features, np.int64)
-    u = _tile(x)
-    z = _row_of_tile(x)
-    total = np.empty((n_outputs, tile), x.dtype)
+    size = tile * x.itemsize
+    memory = take_memory(64 + 8 * n_features + size * (n_features + n_outputs))
+    room = memory + -memory % 64  # the cache line
+    packed, total = array_at(room, x, (n_features, tile)), array_at(room + size * n_features, x, (n_outputs, tile))
+    kept = array_at(room + size * (n_features + n_outputs), model, (n_features,))
+    packed[:] = 0
+    u, z = _tile(x), _row_of_tile(x)
     stride = n_cells * 4 if n_tables > 1 else 0
     for i in range(start, stop, tile):
         n_rows = min(tile, stop - i)
@@ -346,8 +364,12 @@ def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
         for o in range(n_outputs):
             for r in range(tile):
                 total[o, r] = intercept[o]
+        used = width if n_rows <= width else tile
         for j in range(0, n_components, TILE_COMPONENTS):
-            _project(packed, kept, depth, w, j * n_features, bias, j, u)
+            if n_rows <= width:
+                _project_few(packed, kept, depth, w, j * n_features, bias, j, u)
+            else:
+                _project(packed, kept, depth, w, j * n_features, bias, j, u)
             for c in range(TILE_COMPONENTS):
                 if n_outputs == 1:
                     if n_rows <= width:
@@ -355,15 +377,16 @@ def predict(x: Any, model: Any, out: Any, start: Any, stop: Any) -> None:
                     else:
                         _accumulate(table, (j + c) * stride, u, c * tile, total, v[j + c, 0], top)
                     continue
-                for r in range(0, tile, width):
+                for r in range(0, used, width):
                     _look_up(table, (j + c) * stride, u, c * tile + r, z, r, top)
                 for o in range(n_outputs):
                     factor = v[j + c, o]
-                    for r in range(tile):
+                    for r in range(used):
                         total[o, r] += factor * z[0, r]
         for r in range(n_rows):
             for o in range(n_outputs):
                 out[i + r, o] = total[o, r]
+    give_back(memory)
 
 
 @jit

@@ -53,15 +53,52 @@ LANES = {
 }
 
 
+def _array(context: Any, builder: Any, kind: Any, data: Any, shape: list[Any]) -> Any:
+    """Return a contiguous array at ``data``, which nobody owns."""
+    itemsize = ir.Constant(I64, 32 // LANES[kind.dtype].count if kind.dtype in LANES else kind.dtype.bitwidth // 8)
+    strides = [itemsize]
+    for size in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], size))
+    array = context.make_array(kind)(context, builder)
+    populate_array(array, data, shape, strides, itemsize, None)
+    return array._getvalue()
+
+
 @intrinsic
-def pointer(typing: Any, place: Any, like: Any) -> Any:
-    """Return the address ``place`` as a pointer to elements like those of an array, for ``carray``."""
-    kind = types.CPointer(like.dtype)
+def array_at(typing: Any, place: Any, like: Any, shape: Any) -> Any:
+    """Return the contiguous array of a shape at an address, of the dtype of another array."""
+    kind = types.Array(like.dtype, len(shape), "C")
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], context.get_value_type(kind))
+        data = builder.inttoptr(args[0], context.get_value_type(types.CPointer(like.dtype)))
+        return _array(context, builder, kind, data, cgutils.unpack_tuple(builder, args[2]))
 
-    return kind(types.int64, like), generate
+    return kind(types.int64, like, shape), generate
+
+
+@intrinsic
+def take_memory(typing: Any, n_bytes: Any) -> Any:
+    """Return the address of so many bytes; `give_back` frees them. An array that numba owns would cost far more."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        signature = ir.FunctionType(ir.IntType(8).as_pointer(), [I64])
+        allocate = cgutils.get_or_insert_function(builder.module, signature, "NRT_Allocate")
+        return builder.ptrtoint(builder.call(allocate, args), I64)
+
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def give_back(typing: Any, place: Any) -> Any:
+    """Free what `take_memory` returned."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        free = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [pointer]), "NRT_Free")
+        builder.call(free, [builder.inttoptr(args[0], pointer)])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
 
 
 @intrinsic
@@ -71,9 +108,7 @@ def flat(typing: Any, array: Any) -> Any:
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         given = context.make_array(array)(context, builder, args[0])
-        view = context.make_array(kind)(context, builder)
-        populate_array(view, given.data, [given.nitems], [given.itemsize], given.itemsize, None)
-        return view._getvalue()
+        return _array(context, builder, kind, given.data, [given.nitems])
 
     return kind(array), generate
 
@@ -84,17 +119,11 @@ def stack_buffer(n_rows: int, n_vectors: int) -> Any:
     @intrinsic
     def buffer(typing: Any, like: Any) -> Any:
         kind, lanes = types.Array(like.dtype, 2, "C"), LANES[like.dtype]
-        width, itemsize = n_vectors * lanes.count, 32 // lanes.count
+        width = n_vectors * lanes.count
 
         def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            def sizes(*values: int) -> list[Any]:
-                return [ir.Constant(I64, value) for value in values]
-
             data = cgutils.alloca_once(builder, lanes.real, size=n_rows * width)
-            array = context.make_array(kind)(context, builder)
-            (size,) = sizes(itemsize)
-            populate_array(array, data, sizes(n_rows, width), sizes(width * itemsize, itemsize), size, None)
-            return array._getvalue()
+            return _array(context, builder, kind, data, [ir.Constant(I64, size) for size in (n_rows, width)])
 
         return kind(like), generate
 
