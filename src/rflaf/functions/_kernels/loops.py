@@ -33,7 +33,7 @@ def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     return loop
 
 
-class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
+class _LinkedOnly(JITCodeLibrary):
     """Code for other libraries to link."""
 
     def _optimize_final_module(self) -> None:
@@ -44,7 +44,7 @@ class _LinkedOnly(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
 
-class _LoopCompiler(Compiler):  # type: ignore[misc]
+class _LoopCompiler(Compiler):
     """numba's, without the collector of garbage, which would search all that numba holds again and again."""
 
     def compile_extra(self, func: Any) -> Any:

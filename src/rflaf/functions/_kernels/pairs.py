@@ -97,7 +97,8 @@ class _Sorted(NamedTuple):
     block: Any
 
 
-def _buffers(n_components: int, n_rows: int, n_cells: int, dtype: Any) -> _Sorted:
+def _buffers(u: Any, n_cells: int) -> _Sorted:
+    (n_components, n_rows), dtype = u.shape, u.dtype
     n_groups, padded = -(-n_components // _ABREAST), n_cells + -n_cells % 4
     return _Sorted(
         order=np.empty((n_components, n_rows), np.int32),
@@ -120,7 +121,7 @@ def multiply_pairs(u: Any, weight: Any, others: Any, pieces: Any, out: Any, cros
     Shapes (S, R), (R,), (O, R), (K, 4, 4), (S (S + 1) / 2, N, N) and (S, N, O), both float64, N at most K + 3. In cell
     k the functions k to k + 3 are nonzero, ``pieces[k]`` are their cubics. Pairs are summed in the precision of ``u``.
     """
-    _multiply_pairs(u, weight, others, pieces, _buffers(*u.shape, pieces.shape[0], u.dtype), out, cross)
+    _multiply_pairs(u, weight, others, pieces, _buffers(u, pieces.shape[0]), out, cross)
 
 
 @part

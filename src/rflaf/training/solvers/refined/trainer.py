@@ -68,7 +68,8 @@ class Shape:
         return np.array(self.base or (0.0,) * n_outputs, np.float32)
 
 
-_NO_ROWS = kernels.Rows(*(np.zeros((0, 0), dtype) for dtype in "fifif"), np.zeros(0, np.float32))
+_NUMBERS, _INDICES = np.zeros((0, 0), np.float32), np.zeros((0, 0), np.int32)
+_NO_ROWS = kernels.Rows(_NUMBERS, _INDICES, _NUMBERS, _INDICES, _NUMBERS, np.zeros(0, np.float32))
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,7 @@ class Trainer:
             step += 1
             kernels.alone(kernels.adam_step)(
                 self.parameters, self.moments, self.squares, self.gradient, self.slopes, self.nodes, self.network,
-                self.by_basis, roughness, self.rates, self.work, step, kernels.schedule_of.py_func(step, n_steps),
+                self.by_basis, roughness, self.rates, self.work, step, kernels.alone(kernels.schedule_of)(step, n_steps),
             )  # fmt: skip
         return total
 
