@@ -142,7 +142,8 @@ class Trainer:
             step += 1
             kernels.alone(kernels.adam_step)(
                 self.parameters, self.moments, self.squares, self.gradient, self.slopes, self.nodes, self.network,
-                self.by_basis, roughness, self.rates, self.work, step, kernels.alone(kernels.schedule_of)(step, n_steps),
+                self.by_basis, roughness, self.rates, self.work, step,
+                kernels.alone(kernels.schedule_of)(step, n_steps),
             )  # fmt: skip
         return total
 
