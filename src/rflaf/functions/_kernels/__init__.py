@@ -21,6 +21,7 @@ _LOOPS = (
     "pairs",
     "products",
     "refined",
+    "tiles",
     "vectors",
 )
 
