@@ -154,7 +154,7 @@ def find_parts(model: Any, X: Any, i: Any, bases: Any, b: Any, work: Any) -> Non
             _add_curve(group, parts, model.H, k, f, 1.0)
 
 
-@part
+@owning(part)
 def _start(model: Any, work: Any, group: Any, top: Any) -> None:
     """Compute inputs and answers at the base, where ``work.u`` is, and at the row."""
     work.ends[0] = work.u
@@ -168,7 +168,7 @@ def _start(model: Any, work: Any, group: Any, top: Any) -> None:
     _answer(model.v, work.z, work.f, 3)
 
 
-@part
+@owning(part)
 def _shorten(work: Any, short: Any) -> bool:
     """Copy ends and parts to single precision; return whether that does."""
     largest = 0.0
@@ -183,7 +183,7 @@ def _shorten(work: Any, short: Any) -> bool:
     return largest < _FAR
 
 
-@part
+@owning(part)
 def _walk(model: Any, work: Any, order: Any, count: Any, top: Any) -> None:
     """Let the groups of an order join the base one after the other, then leave the row one after the other.
 
