@@ -52,3 +52,14 @@ def test_a_notebook_is_kept_valid_and_without_outputs(path):
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert not any(cell.outputs or cell.execution_count for cell in code)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_site_shows_a_notebook_as_it_is_with_what_it_printed_and_drew(path):
+    shown = nbformat.read(ROOT / "docs" / "executed" / path.name, as_version=4)
+    assert [cell.source for cell in shown.cells] == [cell.source for cell in nbformat.read(path, as_version=4).cells], (
+        "run python docs/extensions/run_notebooks.py"
+    )
+    outputs = [output for cell in shown.cells for output in cell.get("outputs", [])]
+    assert outputs
+    assert not any(output.output_type == "error" for output in outputs)
