@@ -32,8 +32,9 @@ from threadpoolctl import threadpool_limits
 
 from rflaf import RFLAFRegressor
 from rflaf.functions._kernels import contributions, curvature, features, losses, network, pairs, refined
+from rflaf.functions._kernels.loops import jit
 from rflaf.functions._kernels.shapes import HUBER, TILE_VECTORS, lanes
-from rflaf.functions._kernels.vectors import I64, LANES, address, jit, load, shifted, store
+from rflaf.functions._kernels.vectors import I64, LANES, address, load, shifted, store
 from rflaf.functions.bases import BSplineBasis
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "loops.json"
