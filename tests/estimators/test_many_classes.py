@@ -70,6 +70,32 @@ def test_what_is_made_of_a_model_of_many_classes_answers_the_same(many, tmp_path
     assert found.tolist() == labels.tolist()
 
 
+def test_a_model_of_many_classes_is_pruned_to_nested_ones(many):
+    X, model = many
+    f = model.decision_function(X)
+    whole, half, few = (model.prune(width, X) for width in (16, 12, 8))
+    np.testing.assert_allclose(whole.decision_function(X), f, atol=0.05 * f.std())
+    off = [np.mean((part.decision_function(X) - f) ** 2) for part in (whole, half, few)]
+    assert off == sorted(off)
+    kept = [{tuple(column) for column in part.directions_.T} for part in (half, few)]
+    assert kept[1] < kept[0]
+    assert (few.predict(X) == model.predict(X)).mean() > 0.5
+    with pytest.raises(rflaf.InvalidParameterError, match="must be between 1 and the model's 16"):
+        model.prune(17, X)
+
+
+def test_pruning_two_classes_minimises_the_weighted_squares_of_the_log_odds(many):
+    X = many[0]
+    model = RFLAFClassifier(6, directions="random", alpha=1e-3, random_state=0).fit(X, X[:, 0] > X[:, 1])
+    pruned, f = model.prune(3, X), model.decision_function(X)
+    p = 1 / (1 + np.exp(-f))
+    weight = np.maximum(p * (1 - p), 1e-3)
+    Z = np.column_stack([pruned.transform(X), np.ones(len(X))]) * np.sqrt(weight)[:, None]
+    best = np.linalg.lstsq(Z, np.sqrt(weight) * f, rcond=None)[0]
+    found = np.append(pruned.output_weights_, pruned.intercept_)
+    np.testing.assert_allclose(Z @ found, Z @ best, atol=1e-3 * f.std())
+
+
 @pytest.mark.parametrize("language", ["c", "js", "java", "go", "rust", "sql"])
 def test_every_language_names_all_of_many_classes(many, language):
     text = rflaf.to_source(many[1], language=language)

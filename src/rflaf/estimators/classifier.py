@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
@@ -28,6 +30,7 @@ from rflaf.functions.losses import (
     SquaredHinge,
     Tweedie,
 )  # fmt: skip
+from rflaf.model.narrower import prune_at
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
 
@@ -35,6 +38,7 @@ from . import parameters
 from .choices import ActivationChoice, Sampling
 from .intervals import PredictsSets
 from .labelled_rows import LearnsLabels, gives_probabilities
+from .limits import refuse_new_weights
 from .retired import accept_retired
 from .several_labels import is_several
 from .soft_labels import soft_labels
@@ -291,6 +295,19 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
         """Return log probabilities, (n_samples, n_classes), exact even if a probability underflows."""
         return self._by_decision(X, log_expit if self._several else _log_probabilities, out)
+
+    def prune(self, n_components: int, X: Any) -> Self:
+        """Return a fitted copy with ``n_components`` components, whose log odds at rows ``X`` are nearest to these.
+
+        A fit under other losses than the squared one keeps no sums, so rows are needed, such as those of the fit, but
+        no labels. The components kept are nested, as in `RFLAFRegressor.prune`; see `rflaf.model.narrower.prune_at`.
+        """
+        check_is_fitted(self)
+        refuse_new_weights(self, "prune")
+        rows, pruned = self._dense_rows(X), copy.copy(self)
+        pruned._adopt(prune_at(self.model_, rows, self.loss_, n_components))
+        pruned._radii = pruned._seen = None  # its errors are others
+        return pruned
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
