@@ -179,7 +179,7 @@ class SharedActivation:
         rows and all components to the minimum: the gradient along the sphere is zero to rounding at the reported
         ``alpha_`` and radius. Small problems are searched from many starts, as there are local minima. Under another
         loss than the squared one this holds of line 6; the pool of line 2 is learned from the sample. On protein
-        "exact" lowers the error by 1 % (S=100, 300) to 2 % (S=1000) for 13 to 17 times the time, so it is no default.
+        "exact" lowers the error by 1 % (S=100, 300) to 2 % (S=1000) for 5 to 17 times the time, so it is no default.
     radius : float or None, default=None
         R, the length of the coefficients. None is the one at which the activation has mean square one over the rows
         and components that it was first learned from.
