@@ -96,7 +96,7 @@ def test_weights_of_zero_leave_rows_out_of_the_splits():
         ({"groups": [1, 2]}, r"groups must have one value per row, shape \(180,\); got \(2,\)"),
         ({"groups": np.ones(180)}, "groups must be at least two; got 1"),
         ({"time": np.r_[np.nan, np.arange(179.0)]}, "time must have no gaps; got 1"),
-        ({"time": np.ones(180)}, "time must have at least two different values; got 1"),
+        ({"time": np.ones(180)}, "time must have two rows or more before its last values; got .180 rows, 1 different"),
         (
             {"time": np.arange(180), "cv": KFold(3)},
             "time makes the folds alone: groups and cv must be None beside it; got KFold",

@@ -68,7 +68,9 @@ def _by_time(time: Array) -> Splits:
     splits = tuple((before, held_out) for before, held_out in periods if before.size > 1 and held_out.size)
     if not splits:
         raise InvalidParameterError(
-            "time must have at least two different values", np.unique(time).size, "Leave it out."
+            "time must have two rows or more before its last values",
+            f"{len(time)} rows, {np.unique(time).size} different values",
+            "Leave it out.",
         )
     return splits
 
