@@ -136,6 +136,7 @@ def summarise(given: argparse.Namespace) -> None:
     seeds = len({one["seed"] for one in records})
     ours = sum(curve["refined"][min(given.widths)] <= curve["plain"][max(given.widths)] for curve in found.values())
     summary = {"sets": len(found), "seeds": seeds, "rows": max(one["rows"] for one in records)}
+    summary |= {"at": at, "leverage_beats_plain": sum(c["leverage"][at] < c["plain"][at] for c in found.values())}
     summary |= {"narrow": min(given.widths), "wide": max(given.widths), "narrow_refined_beats_wide_plain": ours}
     given.out.with_suffix(".json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     draw(found, given.picture)
