@@ -116,9 +116,11 @@ def widths_paragraph() -> str:
     """The rows behind the widths."""
     summary = read("widths")
     over = "one split" if summary["seeds"] == 1 else f"means of {summary['seeds']} splits"
-    return f"The records hold {summary['sets']} regressions with up to {summary['rows']:,} training rows, {over} each. "
+    return (
+        f"The records hold {summary['sets']} regressions with up to {summary['rows']:,} training rows, {over} each. "
         f"With {summary['at']} components leverage sampling errs less than plain sampling on "
         f"{summary['leverage_beats_plain']} of them."
+    )
 
 
 def frontier_sentence() -> str:
