@@ -284,3 +284,31 @@ def test_random_directions_need_rows_to_calibrate_sets():
     sets = model.calibrate(X_NEW[:1000], labels_of(Y_NEW[:1000])).predict_set(X_NEW[1000:], 0.9)
     at = np.searchsorted(model.classes_, labels_of(Y_NEW[1000:]))
     assert_allclose(sets[np.arange(3000), at].mean(), 0.9, atol=0.03)
+
+
+def noisy_levels(n_rows, seed):
+    """Rows of eight levels; those of every other one have a noise ten times larger."""
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 8, n_rows)
+    frame = pd.DataFrame({"kind": np.array(list("abcdefgh"))[level], "x": rng.standard_normal(n_rows)})
+    return frame, frame["x"].to_numpy() + np.where(level % 2, 2.0, 0.2) * rng.standard_normal(n_rows), level
+
+
+@pytest.mark.slow
+def test_the_width_follows_the_levels_of_a_category_whatever_their_order(tmp_path, caplog):
+    X, y, _ = noisy_levels(1200, 0)
+    with caplog.at_level("INFO", logger="rflaf"):
+        model = RFLAFRegressor(10, alpha=1e-3, random_state=0, n_jobs=1).fit(X, y)
+    assert not any("solved for" in line and "1200" not in line for line in caplog.messages)  # not as a second fit
+    new, y_new, level = noisy_levels(4000, 1)
+    limits = model.predict_interval(new)
+    width = (limits[:, 1] - limits[:, 0])[:, None]
+    by_level = np.array([width[level == k].mean() for k in range(8)])
+    assert by_level[1::2].min() > 4 * by_level[::2].max()
+    inside = (limits[:, 0] <= y_new) & (y_new <= limits[:, 1])
+    assert abs(inside.mean() - 0.9) < 0.02
+    assert all(abs(inside[level % 2 == odd].mean() - 0.9) < 0.05 for odd in (0, 1))
+    rflaf.save(model, tmp_path / "m.rflaf")
+    assert_array_equal(rflaf.load(tmp_path / "m.rflaf").predict_interval(new), limits)
+    again = RFLAFRegressor(10, directions="random", random_state=0).fit(X, y).calibrate(new, y_new)
+    assert np.isfinite(again.predict_interval(X)).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -359,3 +360,19 @@ def test_chunks_of_data_frames_must_have_the_same_columns(table):
 def test_a_half_life_that_is_none_is_refused(table, half_life):
     with pytest.raises(InvalidParameterError, match="half_life must be None or a number of rows above zero"):
         shared_regressor().partial_fit(table[0], table[1], half_life=half_life)
+
+
+def test_a_column_of_no_use_at_first_is_named_once_it_tells_the_errors():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(1200)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = RFLAFRegressor(16, random_state=0, n_jobs=1).partial_fit(frame[:600], y[:600])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(frame[600:], y[600:])  # nothing new
+    with pytest.warns(UserWarning, match=r"of no use in the first rows.*'b'\. partial_fit learns output weights only"):
+        model.partial_fit(frame[600:], y[600:] + 2 * X[600:, 1])
+    labels = RFLAFClassifier(16, random_state=0, n_jobs=1).partial_fit(X[:600], X[:600, 0] > 0, classes=[False, True])
+    with pytest.warns(UserWarning, match=r"number 2"):
+        labels.partial_fit(X[600:], X[600:, 2] > 0)

@@ -446,3 +446,13 @@ def test_columns_at_prediction_are_told_apart(fitted):
         model.predict(X.assign(size=np.inf))
     with pytest.raises(InvalidParameterError, match="column 'money' must hold numbers, texts, truth values or dates"):
         model.predict(X.assign(money=[[1]] * N))
+
+
+def test_inspect_tells_of_rows_without_a_target_and_quotes_names(tmp_path, capsys):
+    rows = pd.DataFrame({"y": [1.5, None, 2.5, 3.5] * 10, "my size": np.arange(40) % 7, "no. of it": range(40)})
+    rows.to_csv(tmp_path / "a.csv", index=False)
+    told = json.loads(output(capsys, "inspect", tmp_path / "a.csv", "--target", "y", "--json"))
+    assert told["rows"] == 40
+    assert "10 rows have no target 'y': fit leaves them out with --drop-missing-target" in told["notes"]
+    changes = {line["column"]: line["change"] for line in told["decisions"]}
+    assert changes == {"my size": "--category 'my size'", "no. of it": "--read 'no. of it=number'"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.functions.bases import BSplineBasis
 from rflaf.functions.densities import Directions, Gaussian
-from rflaf.model.indicators import fold_indicators, typical_row
+from rflaf.model.indicators import fold_indicators, fold_values, typical_row
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.indicators import Indicators, indicators
@@ -130,3 +130,19 @@ def test_few_rows_and_labels_have_categories_too():
     model = RFLAFClassifier(20, random_state=0, n_jobs=1).fit(frame[:200], y[:200] > 0)
     assert model.score(frame[200:], y[200:] > 0) > 0.85
     assert model.column_importance_.shape == (2,)
+
+
+def test_numbers_of_levels_are_folded_into_a_model_of_codes():
+    rng = np.random.default_rng(0)
+    directions = Directions(rng.standard_normal((3, 6)), rng.standard_normal(6), np.ones(6), 6)
+    activation = Activation(BSplineBasis(8), rng.standard_normal((6, 8)))
+    model = RandomFeatureModel(directions, activation, rng.standard_normal((6, 1)), np.ones(1))
+    codes, value = rng.integers(0, 5, 40), rng.standard_normal(5)
+    X = rng.standard_normal((40, 3))
+    X[:, 1] = value[codes]
+    coded = X.copy()
+    coded[:, 1] = codes
+    np.testing.assert_allclose(
+        fold_values(model, {1: value}).decision(coded), model.decision(X), rtol=1e-12, atol=1e-12
+    )
+    assert fold_values(model, {}) is model

@@ -157,7 +157,7 @@ class FitCommand:
                     raise InvalidParameterError(rule, name, "Leave it out, or predict another column.")
             scanned = scan_table(table, name, memory=memory)
         n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
-        scanned = _without_gaps(scanned, name) if n_unknown else scanned
+        scanned = replace(scanned, summary=scanned.summary.without_gaps(name)) if n_unknown else scanned
         _refuse_useless(scanned, name)
         return scanned, make_target(scanned.summary, name, self.task.value), n_unknown
 
@@ -190,13 +190,6 @@ def readings_of(given: list[str], names: list[str]) -> dict[str, str]:
         if not name:
             raise InvalidParameterError("--read must be COLUMN=HOW", one, "For example --read day=d/m/y.")
     return {find_column(name, names): how for name, _, how in pairs}
-
-
-def _without_gaps(scanned: ScannedTable, target: str) -> ScannedTable:
-    """Return a scan whose target is that of the rows where it is known."""
-    column = scanned.summary.columns[target]
-    known = replace(column, n_rows=column.n_present, n_missing=0)
-    return replace(scanned, summary=replace(scanned.summary, columns={**scanned.summary.columns, target: known}))
 
 
 def _held_out_facts(held_out: RowChoice | None) -> dict[str, Any]:

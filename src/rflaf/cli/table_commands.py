@@ -133,13 +133,23 @@ def inspect_table(table: Table, target: str | None) -> tuple[dict[str, Any], lis
     name = names[-1] if target is None else find_column(target, names)
     with working("reading"):
         summary = scan_table(table, name).summary
+    n_rows = summary.columns[name].n_rows
+    column = summary.columns[name]
+    if target is not None and 0 < column.n_missing < column.n_rows:
+        notes.append(
+            f"{column.n_missing:,} rows have no target {name!r}: fit leaves them out with --drop-missing-target"
+        )
+        summary = summary.without_gaps(name)
     aim = None if target is None else make_target(summary, name)
     encoding = make_encoding(summary.select(names), () if aim is None else {name})
-    lines: list[str | RichTable] = [f"{summary.n_rows:,} rows, {len(names)} columns", *notes]
+    lines: list[str | RichTable] = [f"{n_rows:,} rows, {len(names)} columns", *notes]
     lines += [] if aim is None else [f"{aim.task} of {aim.name!r}: {aim.reason}"]
-    lines += [decisions_table(encoding.decisions), f"{len(encoding.feature_names)} numbers a row"]
+    lines += [
+        decisions_table(encoding.decisions),
+        f"{len(encoding.feature_names)} number{'s' * (len(encoding.feature_names) > 1)} a row",
+    ]
     values = {
-        "rows": summary.n_rows,
+        "rows": n_rows,
         "notes": notes,
         "target": None if aim is None else asdict(aim),
         "decisions": [asdict(line) for line in encoding.decisions],

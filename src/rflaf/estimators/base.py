@@ -24,7 +24,7 @@ from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
 from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import RandomFeatureModel
-from rflaf.rows.blocks import ArraySource, BlockSource
+from rflaf.rows.blocks import ArraySource, Block, BlockSource
 from rflaf.rows.checkpoint import resumed
 from rflaf.rows.executors import resolve_n_jobs
 from rflaf.rows.inputs import executor_for
@@ -48,7 +48,7 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
-from .later_rows import warn_of_new_columns
+from .later_rows import warn_of_hidden_columns, warn_of_new_columns
 from .limits import refuse_new_weights, resolve_limits
 from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
@@ -57,18 +57,12 @@ from .splits import splits_of
 from .svg import activation_figure
 
 _log = logging.getLogger("rflaf")
-# Fields of a result that an estimator keeps under their names.
 _MOST_BEYOND = 1e-3  # share of projections that a fixed activation may miss without a warning
+_NO_PART = {"n_jobs", "verbose", "checkpoint", "random_state"}  # arguments that no model depends on
+# Fields of a result that an estimator keeps under their names.
 _REPORTED = (
-    "loss",
-    "alpha",
-    "bandwidth",
-    "stop_reason",
-    "column_importance",
-    "trials",
-    "selection",
-    "leverage",
-    "pool",
+    *("loss", "alpha", "bandwidth", "stop_reason", "column_importance"),
+    *("trials", "selection", "leverage", "pool"),
 )
 
 
@@ -252,8 +246,9 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        levels = getattr(self.table_encoding_, "level_counts", ())
-        spec = replace(spec, limits=resolve_limits(self, source.n_features, source.n_outputs), levels=levels)
+        levels, cycles = (getattr(self.table_encoding_, name, ()) for name in ("level_counts", "cycles"))
+        limits = resolve_limits(self, source.n_features, source.n_outputs)
+        spec = replace(spec, levels=levels, cycles=cycles, limits=limits)
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,
@@ -273,17 +268,22 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
             if first:
                 model, self._seen = start_updates(self.model_, self._terms, chunk, executor)
             else:
-                if self._profile is not None:
-                    encoding = self.table_encoding_
-                    names = getattr(self, "feature_names_in_", None) if encoding is None else encoding.feature_names
-                    self._profile = warn_of_new_columns(self._profile, self.model_, source[0].X, names)
+                self._profile = self._warn_of_columns(source[0])
                 model, self._seen, self.stop_reason_ = carry_on(self.model_, self._seen, self._terms, chunk, executor)
         self._adopt(model)
 
+    def _warn_of_columns(self, first: Block) -> Profile | None:
+        """Warn of columns of later rows that the model does not learn from; return the profile that knows them."""
+        encoding, terms = self.table_encoding_, self._terms
+        names = getattr(self, "feature_names_in_", None) if encoding is None else encoding.feature_names
+        if terms is not None and self._feature_importance is not None:
+            pull = terms.pull(self.model_.decision(first.X), first.y)
+            warn_of_hidden_columns(first.X, pull, self._feature_importance, names)
+        return self._profile and warn_of_new_columns(self._profile, self.model_, first.X, names)
+
     def _determined_by(self) -> str:
         """Return all arguments that a model depends on."""
-        others = {"n_jobs", "verbose", "checkpoint", "random_state"}
-        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in others}
+        chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in _NO_PART}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
 
     def _say_lambda(self, pool: Pool) -> None:

@@ -94,7 +94,8 @@ class PredictsIntervals(ReadsRows):
         _check_targets(y, n_answers // self.loss_.n_levels)
         error, judges = y - self.loss_.middle(Z[:, :n_answers]), weight > 0
         if self._bands is None:
-            spread, judges = fit_spread_apart(Z, error, weight, columns)
+            levels = getattr(self.table_encoding_, "level_counts", ())
+            spread, judges = fit_spread_apart(Z, error, weight, columns, levels)
         else:
             spread = self._bands.spread
         read = np.append(np.arange(n_answers), n_answers + np.searchsorted(columns, spread.columns))

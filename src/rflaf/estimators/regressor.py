@@ -297,7 +297,8 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         if judged is not None and self.memory != "auto" and self.memory < SPREAD_MEMORY:
             self._bands = bands_of_one_width(judged, result.loss)
         elif judged is not None:
-            self._bands = error_bands(judged, result.loss, result.column_importance)
+            levels = getattr(self.table_encoding_, "level_counts", ())
+            self._bands = error_bands(judged, result.loss, result.column_importance, levels)
 
     def _mean(self, rows: Any) -> Array:
         """Return the prediction at validated rows, shaped like the targets."""

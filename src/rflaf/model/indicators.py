@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +40,18 @@ def _curve_of(curves: ColumnCurves | None, column: int, to: int) -> list[tuple[i
     knots = curves.knots
     places = map(int, np.flatnonzero(knots.columns == column))
     return [(to, knots.of(k), curves.values[knots.start[k] : knots.start[k + 1]]) for k in places]
+
+
+def fold_values(model: RandomFeatureModel, values: Mapping[int, Array]) -> RandomFeatureModel:
+    """Return a model of numbers as one of codes: ``values`` gives by column the number of every level, (n_levels,)."""
+    if not values:
+        return model
+    W = np.where(np.isin(np.arange(model.n_features), list(values))[:, None], 0.0, model.directions.W)
+    tables = [(column, np.arange(t.size), np.outer(t, model.directions.W[column])) for column, t in values.items()]
+    for column in set(range(model.n_features)) - set(values):
+        tables += _curve_of(model.curves, column, column)
+    curves = curves_of(tables)
+    return replace(model, directions=replace(model.directions, W=W), curves=curves)
 
 
 def spread_columns(model: RandomFeatureModel, place: Array, n_columns: int) -> RandomFeatureModel:

@@ -2,24 +2,31 @@
 
 The spread is log s(x) = c + g_0(m(x)) + sum_j g_j(x_j), one ridge for max(log |y - m|, a floor): a sum of functions of
 the prediction and of the strongest columns, if it explains the sizes of errors of other rows better than a constant.
-A row is judged by the spread that was fitted without the row's fold, which has a closed form.
+A row is judged by the spread that was fitted without the row's fold, which has a closed form. A category is read by the
+mean of log |y - m| at its levels, shrunken and cross-fitted as statistics of the target are (`rflaf.rows.tables`).
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import get_ident
 
 import numpy as np
 
 from rflaf.errors import Array
 from rflaf.functions.densities import AxesFirst, Gaussian
 from rflaf.functions.losses import Logistic, Loss, Softmax, Squared, quantiles
+from rflaf.model.indicators import fold_values
 from rflaf.model.intervals import ErrorBands, Radii, Spread, inputs_of
 from rflaf.model.profile import Profile
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import ThreadExecutor
 from rflaf.rows.folds import folds_of
+from rflaf.rows.tables.statistics import N_FOLDS, LevelSums
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
@@ -27,6 +34,7 @@ from .held_out import Judged, mean_loss
 from .problem import Fit, state_problem
 from .specification import FitSpec
 
+_log = logging.getLogger("rflaf")
 _LEAST_ROWS = 100  # to follow the row by: fewer have one spread
 _MOST_CANDIDATES, _MOST_COLUMNS, _MOST_ANSWERS = 200, 15, 4
 _FLOOR = 0.3  # of the median error: what is smaller says little of the spread
@@ -44,13 +52,16 @@ def profile_of(result: FitResult) -> Profile | None:
     return replace(result.profile, error=error)
 
 
-def error_bands(judged: Judged, loss: Loss, importance: Array) -> ErrorBands | None:
-    """Return intervals from rows held out; None without rows. ``importance`` (n_features,) ranks the columns."""
+def error_bands(judged: Judged, loss: Loss, importance: Array, levels: Sequence[int] = ()) -> ErrorBands | None:
+    """Return intervals from rows held out; None without rows.
+
+    ``importance`` (n_features,) ranks the columns; ``levels`` are how many the codes of each stand for, 0 for numbers.
+    """
     if not judged.rows.size:
         return None
     error, columns = _errors(judged, loss), candidates(importance)
     Z = inputs_of(judged.X[judged.rows], judged.f, columns)
-    spread, size = _fit_spread(Z, error, judged.weight, columns)
+    spread, size = _fit_spread(Z, error, judged.weight, columns, levels)
     return bands_of(error / size, size, judged.weight, spread, loss.symmetric)
 
 
@@ -68,7 +79,9 @@ def _errors(judged: Judged, loss: Loss) -> Array:
     return np.asarray(judged.y[:, : middle.shape[1]] - middle)
 
 
-def fit_spread_apart(Z: Array, error: Array, weight: Array, columns: Array) -> tuple[Spread, Array]:
+def fit_spread_apart(
+    Z: Array, error: Array, weight: Array, columns: Array, levels: Sequence[int] = ()
+) -> tuple[Spread, Array]:
     """Return a spread fitted to half of the rows, and which rows (n_rows,) are left to judge it.
 
     Few rows all judge a constant one. ``Z`` is what `inputs_of` gives for ``columns``.
@@ -77,7 +90,7 @@ def fit_spread_apart(Z: Array, error: Array, weight: Array, columns: Array) -> t
     fitted, judges = used & half, used & ~half
     if np.count_nonzero(fitted) < _LEAST_ROWS or not judges.any():
         return constant_spread(error.shape[1]), used
-    return _fit_spread(Z[fitted], error[fitted], weight[fitted], columns)[0], judges
+    return _fit_spread(Z[fitted], error[fitted], weight[fitted], columns, levels)[0], judges
 
 
 def candidates(importance: Array) -> Array:
@@ -125,7 +138,7 @@ def constant_spread(n_outputs: int) -> Spread:
     return Spread(np.zeros(0, np.intp), None, np.zeros(n_outputs), np.zeros(n_outputs))
 
 
-def _fit_spread(Z: Array, error: Array, weight: Array, columns: Array) -> tuple[Spread, Array]:
+def _fit_spread(Z: Array, error: Array, weight: Array, columns: Array, levels: Sequence[int]) -> tuple[Spread, Array]:
     """Return the spread as a function of ``Z``, and what the spread without a row's fold says of it, like ``error``."""
     same, n_outputs = np.ones_like(error), error.shape[1]
     size = np.abs(error)
@@ -134,14 +147,34 @@ def _fit_spread(Z: Array, error: Array, weight: Array, columns: Array) -> tuple[
         return constant_spread(n_outputs), same
     log_size = np.log(np.maximum(size, floor))
     n_answers = Z.shape[1] - columns.size
+    Z, of_level = _with_sizes(Z, n_answers + np.arange(columns.size), columns, levels, log_size, weight)
     chosen = _telling(Z[:, n_answers:], log_size, weight)
     found = _additive(np.column_stack([Z[:, :n_answers], Z[:, n_answers + chosen]]), log_size, weight)
     if found is None:
         return constant_spread(n_outputs), same
     model, left_out = found
     columns = columns[chosen]
+    values = {n_answers + at: of_level[int(column)] for at, column in enumerate(columns) if int(column) in of_level}
+    model = fold_values(model, values)
     least, most = left_out.min(axis=0), left_out.max(axis=0)
     return Spread(columns, model, least, most), np.exp(left_out)
+
+
+def _with_sizes(
+    Z: Array, places: Array, columns: Array, levels: Sequence[int], log_size: Array, weight: Array
+) -> tuple[Array, dict[int, Array]]:
+    """Return ``Z`` with usual sizes of errors instead of codes, and by column that of every level, (n_levels,)."""
+    coded = [pair for pair in zip(places, columns, strict=True) if levels and levels[int(pair[1])]]
+    found = dict[int, Array]()
+    if not coded:
+        return Z, found
+    Z, folds, target = Z.copy(), folds_of(Z, N_FOLDS).astype(np.intp), log_size.mean(axis=1, keepdims=True)
+    for place, column in coded:
+        sums, codes = LevelSums([str(k) for k in range(levels[int(column)] - 2)], ["size"]), Z[:, place].astype(np.intp)
+        sums.add(codes, folds, target, weight)
+        statistic = sums.finish()
+        Z[:, place], found[int(column)] = statistic.of(codes, folds)[:, 0], statistic.means[:, 0]
+    return Z, found
 
 
 def _telling(X: Array, log_size: Array, weight: Array) -> Array:
@@ -168,7 +201,7 @@ def _additive(Z: Array, log_size: Array, weight: Array) -> tuple[RandomFeatureMo
     """
     source = ArraySource(Z, log_size, weight / weight.mean())
     spec = FitSpec(Z.shape[1], per_component=True, density=AxesFirst(Gaussian()))
-    with ThreadExecutor() as executor:
+    with ThreadExecutor() as executor, _unlogged():
         rng = np.random.default_rng(0)
         problem = state_problem(source, Squared(), True, rng, executor)
         result = run_algorithm1(Fit(problem, spec, rng, executor, folds=folds_of(Z, _FOLDS)))
@@ -179,3 +212,18 @@ def _additive(Z: Array, log_size: Array, weight: Array) -> tuple[RandomFeatureMo
     if not error < (1 - _PAYS) * of_mean:
         return None
     return replace(result.model, last_layer=None), left_out
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep the steps of a spread out of the log, where they would look like a second fit."""
+    thread = get_ident()
+
+    def from_elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.levelno > logging.INFO
+
+    _log.addFilter(from_elsewhere)
+    try:
+        yield
+    finally:
+        _log.removeFilter(from_elsewhere)

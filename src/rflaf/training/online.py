@@ -50,6 +50,12 @@ class Terms:
     weight: float
     intercept: bool
 
+    def pull(self, f: Array, y: Array) -> Array:
+        """Return minus the slope of the loss where the model says ``f`` of targets ``y``, (n_rows, n_outputs) each."""
+        units = self.units
+        stretch, scale = (np.where(unit > 0, unit, 1.0) for unit in (units.stretch, units.scale))
+        return np.asarray(-self.loss.slope((f - units.shift) / stretch, (y.astype(np.float64) - units.centre) / scale))
+
 
 @dataclass(frozen=True, slots=True)
 class Fade:

@@ -35,6 +35,7 @@ _EFFORT_OF_OTHERS = 0.5  # under other losses: penalties that are too weak for a
 _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
+_STARTS, _STUCK = 3, 1.1  # at most; of the loss of the rows held out, above which training has met a poor minimum
 
 
 def refine(fit: Fit) -> FitResult:
@@ -109,7 +110,7 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
     to_search = fit.source
     if spec.splits is None:
         to_search = fit.source.sample(SEARCH_ROWS * fit.source.n_samples // n_rows, fit.rng)
-    sample = replace(read(to_search, range(len(to_search)), _mean_weight(fit)), levels=spec.levels)
+    sample = replace(read(to_search, range(len(to_search)), _mean_weight(fit)), levels=spec.levels, cycles=spec.cycles)
     effort = _EFFORT_OF_MANY if n_rows > MOST_FOLDED_ROWS else max(_EFFORT, min(1.0, (_ALL_EPOCHS / n_rows) ** 0.5))
     if not fit.closed_form:
         effort = _EFFORT_OF_OTHERS
@@ -142,12 +143,34 @@ def _train_on_all_rows(fit: Fit, found: Settled) -> tuple[Refined, Array]:
     shares = np.diff(np.arange(n_recipes + 1) * width // n_recipes)
     models, traces = zip(
         *(
-            _train(fit, found, replace(found.shape, n_components=int(share)), recipe)
+            _train_well(fit, found, replace(found.shape, n_components=int(share)), recipe)
             for share, recipe in zip(shares, found.recipes, strict=True)
         ),
         strict=True,
     )
     return _with_one_shape(merge_models(models)), traces[0]
+
+
+def _train_well(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:
+    """Return the best of a few trainings from other directions, the first if it errs no more than on rows held out.
+
+    Under a strong penalty some random starts lose a direction for good; their training rows tell.
+    """
+    trained, most = [_train(fit, found, shape, recipe)], _expected_loss(found, recipe)
+    while len(trained) < _STARTS and trained[-1][1][-1] > most:
+        _log.info("trained to a loss of %.5g, above %.5g: trained again", trained[-1][1][-1], most)
+        trained.append(_train(fit, found, shape, recipe))
+    return min(trained, key=lambda model_and_losses: float(model_and_losses[1][-1]))
+
+
+def _expected_loss(found: Settled, recipe: Recipe) -> float:
+    """Return what a training on all rows should not exceed, by the rows that a recipe's trial held out."""
+    hunt, loss = found.hunt, found.shape.loss
+    tried = (trial for trial in found.trials if trial.recipe == recipe)
+    losses = next((hunt.losses(loss, one.outputs) for one in tried if len(one.outputs) == hunt.held_out.size), None)
+    if losses is None:
+        return float("inf")
+    return float(_STUCK * losses.mean() + 2 * losses.std() / np.sqrt(losses.size))
 
 
 def _train(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:

@@ -148,8 +148,8 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
     if types.is_dictionary(kind) and _is_plain_kind(kind.value_type):
         return _texts(values.indices, as_texts(clean(name, values.dictionary, missing)), missing, True)
     if is_text(kind):
-        coded = values.cast(pa.string()).dictionary_encode()
-        return _texts(coded.indices, coded.dictionary, missing, False)
+        coded = (values.cast(pa.string()) if types.is_string_view(kind) else values).dictionary_encode()
+        return _texts(coded.indices, coded.dictionary.cast(pa.string()), missing, False)
     raise InvalidParameterError(
         f"column {name!r} must hold numbers, texts, truth values or dates", str(kind), "Drop or convert it."
     )

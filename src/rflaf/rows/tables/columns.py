@@ -13,6 +13,7 @@ from . import cells
 from .readings import READINGS, UNITS, dates_in, numbers_in
 from .statistics import LevelStatistic, check_text
 
+_YEAR, _WEEK, _DAY = (1.0, 367.0), (0.0, 7.0), (0.0, 24.0)  # where turns begin and end
 _CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
 
 
@@ -59,6 +60,11 @@ class NumberColumn:
     @property
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
+
+    @property
+    def cycles(self) -> tuple[tuple[int, float, float], ...]:
+        """Times of the day go round."""
+        return ((0, *_DAY),) if self.reading == "time" else ()
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         values = _without_words(values, self.words)
@@ -146,6 +152,11 @@ class DateColumn:
         parts = ["days", "day of year", "day of week", *["hour"] * self.hours, *["missing"] * self.indicator]
         return tuple(f"{self.name} {part}" for part in parts)
 
+    @property
+    def cycles(self) -> tuple[tuple[int, float, float], ...]:
+        """The parts that go round: the last day of a year is next to the first."""
+        return ((1, *_YEAR), (2, *_WEEK), *[(3, *_DAY)] * self.hours)
+
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         pa = cells.require_arrow()
         if self.reading in UNITS and isinstance(values, cells.Texts):
@@ -162,22 +173,22 @@ class DateColumn:
         days = cells.days_of(found)
         whole = np.floor(days)
         out[:, 0] = days
-        out[:, 1] = _days_of_year(whole)
-        out[:, 2] = (whole + 3) % 7  # 1970 began on a Thursday
+        out[:, 1], out[:, 2] = _days_of_year_and_week(whole)
         if self.hours:
             out[:, 3] = (days - whole) * 24
 
 
-def _days_of_year(days: Array) -> Array:
-    """Return the day of the year, from 1, of whole days since 1970, looked up where they are close together."""
+def _days_of_year_and_week(days: Array) -> tuple[Array, Array]:
+    """Return the day of the year, from 1, and of the week, Monday 0, of whole days since 1970, looked up."""
     if not days.size:
-        return days
+        return days, days
     low, high = int(days.min()), int(days.max())
     known = np.arange(low, high + 1) if high - low < _CLOSE_DAYS else np.unique(days).astype(np.int64)
     dates = known.astype("datetime64[D]")
-    of_year = (dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1
+    of_year = ((dates - dates.astype("datetime64[Y]").astype("datetime64[D]")).astype(np.int64) + 1).astype(np.float64)
+    of_week = ((known + 3) % 7).astype(np.float64)  # 1970 began on a Thursday
     at = days.astype(np.int64) - low if known.size == high - low + 1 else np.searchsorted(known, days)
-    return np.asarray(of_year[at])
+    return of_year[at], of_week[at]
 
 
 def level_values(values: Any, levels: Any, of_code: Array) -> Array:
@@ -205,7 +216,7 @@ def level_codes(values: Any, levels: Any) -> Array:
 
 def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
     """Refuse values that were not found to be numbers, or dates."""
-    if found.null_count > cells.n_missing(values):
+    if found.null_count and found.null_count > cells.n_missing(values):
         at = int(np.flatnonzero(cells.valid(values) & ~cells.valid(found))[0])
         odd = values.different[int(values.at[at])] if isinstance(values, cells.Texts) else values[at]
         raise InvalidParameterError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 
 from rflaf.errors import InvalidParameterError
@@ -163,18 +164,20 @@ def moments(column: ColumnSummary, reading: str) -> Moments:
 def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) -> Decision:
     """Return the line of a column in the table of decisions."""
     gaps = f", {column.n_missing} missing" if column.n_missing else ""
+    quoted = shlex.quote(name)
     if choice.kind == "drop":
-        ways = f"--read {name}=number" if column.kind == "number" else f"--read {name}=text"
+        ways = f"--read {shlex.quote(f'{name}=number' if column.kind == 'number' else f'{name}=text')}"
         return Decision(name, "left out", choice.why, ways if column.n_present else "")
     if choice.kind == "category":
         levels = getattr(encoding, "levels", ())
         more = ", others together" if getattr(encoding, "others", False) else ""
-        return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, f"--drop {name}")
+        return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, f"--drop {quoted}")
     if choice.kind == "text":
         n_columns = len(getattr(encoding, "feature_names", ())) - bool(column.n_missing)
-        return Decision(name, f"free text, {n_columns} columns{gaps}", choice.why, f"--drop {name}")
+        return Decision(name, f"free text, {n_columns} columns{gaps}", choice.why, f"--drop {quoted}")
     example = f" ({choice.reading})" if choice.reading not in ("number", "date") else ""
     read_as = {"number": "number", "time": "time of day", "date": "date"}[choice.kind] + example + gaps
     others = [r for r in column.readings or () if r != choice.reading and READINGS[r].kind == choice.kind]
-    change = f"--category {name}" if not others or choice.reading == "number" else f"--read {name}={others[0]}"
+    other = f"--read {shlex.quote(f'{name}={others[0]}')}" if others else ""
+    change = f"--category {quoted}" if not others or choice.reading == "number" else other
     return Decision(name, read_as, choice.why, change)

@@ -252,6 +252,12 @@ class TableSummary:
     def n_rows(self) -> int:
         return next(iter(self.columns.values())).n_rows if self.columns else 0
 
+    def without_gaps(self, name: str) -> TableSummary:
+        """Return the summary with that of a column over the rows where it is known."""
+        column = self.columns[name]
+        known = replace(column, n_rows=column.n_present, n_missing=0)
+        return replace(self, columns={**self.columns, name: known})
+
     def select(self, names: Collection[str]) -> TableSummary:
         """Return the summary of some columns."""
         return replace(self, columns={name: self.columns[name] for name in names})

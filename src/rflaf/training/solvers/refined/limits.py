@@ -44,7 +44,7 @@ class Limits:
             sign[:, :width] = np.where(_read(self.sets, columns, width), FREE, 0)
         rises = np.zeros(padded, bool)
         rises[:width] = self._bound_signs(sign[:, :width], columns)
-        return Bounds(sign, rises)
+        return NO_BOUNDS._replace(sign=sign, rises=rises)
 
     def _bound_signs(self, sign: Array, columns: Array) -> Array:
         """Bound the columns to rise or fall in; return which components rise."""

@@ -1,0 +1,106 @@
+"""Columns that go round: hours, weekdays and days of the year are learned as curves that end where they begin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rflaf import RFLAFRegressor
+from rflaf.functions._kernels.bounds import NO_BOUNDS, project
+from rflaf.functions._kernels.refined import Parameters
+from rflaf.functions.bases import BSplineBasis
+from rflaf.functions.densities import Gaussian
+from rflaf.rows.tables import make_encoding, summarise
+from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
+from rflaf.training.solvers.refined.ensemble import Members, train_members
+from rflaf.training.solvers.refined.recipes import Recipe
+from rflaf.training.solvers.refined.trainer import Shape, start_trainer, unscaled
+
+CYCLES = ((1, 0.0, 24.0),)
+
+
+def test_a_projection_closes_the_curves_it_is_told_to_and_no_others():
+    rng, start = np.random.default_rng(0), np.array([0, 4, 9])
+    parts = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 8), (9, 8), 8, (8, 5), (1, 8), 3, 2))
+    parameters = Parameters(*parts)
+    before = Parameters(*(part.copy() for part in parameters))
+    project(parameters, start, NO_BOUNDS._replace(closed=np.array([False, True])))
+    expected = before.ramps.astype(np.float64)
+    expected[5:9] -= expected[5:9].mean(axis=0)  # the first node of a curve has no ramp into it
+    np.testing.assert_allclose(parameters.ramps, expected, atol=1e-6)
+    np.testing.assert_array_equal(parameters.W[:2], before.W[:2])
+    assert not parameters.W[2].any()
+
+
+def test_columns_of_dates_and_times_go_round():
+    table = pd.DataFrame(
+        {
+            "x": np.arange(40.0) % 7,
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(40) * 37, unit="h"),
+            "day": (pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(40), unit="D")).strftime("%Y-%m-%d"),
+            "clock": [f"{hour % 24:02d}:30" for hour in range(40)],
+        }
+    )
+    encoding = make_encoding(summarise(table))
+    found = {encoding.feature_names[at]: (low, high) for at, low, high in encoding.cycles}
+    assert found == {
+        "when day of year": (1, 367), "when day of week": (0, 7), "when hour": (0, 24),
+        "day day of year": (1, 367), "day day of week": (0, 7), "clock": (0, 24),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("nodes", [0, 9])
+def test_a_closed_curve_ends_where_it_begins(nodes):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal(300), rng.uniform(0.5, 23, 300), rng.standard_normal(300)])
+    y = np.sin(2 * np.pi * X[:, [1]] / 24) + 0.1 * rng.standard_normal((300, 1))
+    table = RowsInMemory(X, y, np.ones(300), cycles=CYCLES)
+    encoding = encode(table, X.mean(axis=0), X.std(axis=0), nodes)
+    place = int(np.flatnonzero(encoding.knots.columns == 1)[0])
+    assert encoding.knots.n_curves == (3 if nodes else 1)
+    assert encoding.knots.of(place)[[0, -1]].tolist() == [0.0, 24.0]
+    rows = encoding.rows(X, y, table.weight)
+    shape = Shape(8, BSplineBasis(8), False, Gaussian())
+    trainer = start_trainer(encoding, rows, X, shape, Recipe(1e-4, nodes=nodes), np.random.default_rng(1), 300)
+    began = unscaled(trainer)
+    own = slice(*began.curves.knots.start[place : place + 2])
+    wave = began.curves.values[own]
+    assert np.ptp(wave, axis=0).min() > 0  # it starts as a sine, not at zero
+    train_members(
+        Members((trainer,), (np.random.default_rng(2),), np.random.default_rng(3)), InMemory(rows, np.arange(300)), 300
+    )
+    trained = unscaled(trainer)
+    values = trained.curves.values[own]
+    np.testing.assert_allclose(values[-1], values[0], atol=1e-4 * np.abs(values).max())
+    assert not trained.directions.W[1].any()
+    assert np.abs(values - wave).max() > 0.01
+
+
+def hourly(n_rows, seed):
+    """Rows of four years whose target goes round with the year and the day, and its mean."""
+    rng = np.random.default_rng(seed)
+    when = pd.Timestamp("2019-01-01") + pd.to_timedelta(rng.integers(0, 4 * 365 * 24, n_rows), unit="h")
+    turn = 2 * np.pi * (when.dayofyear.to_numpy() - 1) / 366
+    mean = 2 * np.cos(turn + 0.5) + 1.5 * np.sin(2 * np.pi * when.hour.to_numpy() / 24)
+    return (
+        pd.DataFrame({"when": when, "x": rng.standard_normal(n_rows)}),
+        mean,
+        mean + 0.5 * rng.standard_normal(n_rows),
+    )
+
+
+@pytest.mark.slow
+def test_a_periodic_truth_is_learned_and_new_year_is_no_jump():
+    X, _, y = hourly(500, 0)
+    model = RFLAFRegressor(30, random_state=0, n_jobs=1).fit(X, y)
+    new, mean, _ = hourly(2000, 1)
+    assert np.sqrt(np.mean((model.predict(new) - mean) ** 2)) < 0.25  # of a standard deviation of 1.8
+    names = model.table_encoding_.feature_names
+    rows = model.table_encoding_.transform(new)[:300]
+    for part, low, high in (("day of year", 1, 367), ("day of week", 0, 7), ("hour", 0, 24)):
+        ends = []
+        for value in (low, high):
+            rows[:, names.index(f"when {part}")] = value
+            ends.append(model.model_.decision(rows.copy()))
+        np.testing.assert_allclose(*ends, atol=1e-3)
