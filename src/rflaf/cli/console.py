@@ -30,7 +30,7 @@ from rflaf.estimators.metrics import figure_of, metrics_of
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
-from rflaf.rows.tables import Decision
+from rflaf.rows.tables import Decision, TargetEncoding
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -196,6 +196,19 @@ def metrics_table(metrics: dict[str, float]) -> RichTable:
     return grid((_METRICS.get(name, name), figure_of(value, 4)) for name, value in metrics.items())
 
 
+def predicted_with_offset(estimator: Any, rows: Any) -> Array:
+    """Return the predictions of a table, with the offsets of its rows where the model was fitted with some."""
+    offset = estimator.target_encoding_.offsets(rows, estimator.table_encoding_.missing)
+    return np.asarray(estimator.predict(rows) if offset is None else estimator.predict(rows, offset=offset))
+
+
+def refuse_offset(target: TargetEncoding | None, what: str) -> None:
+    """Refuse what does not know offsets."""
+    if target is not None and target.offset:
+        rule = f"{what} needs a model without an offset"
+        raise InvalidParameterError(rule, f"fitted with column {target.offset!r}", "Use rflaf predict and evaluate.")
+
+
 def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
     """Return the metrics of an estimator's predictions for a table, and the number of rows."""
     target, missing = estimator.target_encoding_, estimator.table_encoding_.missing
@@ -204,7 +217,7 @@ def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
     for _, chunk in read_rows(table):
         y = target.read(chunk, missing)
         if chunk.num_rows:
-            answer = estimator.predict(chunk)
+            answer = predicted_with_offset(estimator, chunk)
             if answer.ndim == 2 and estimator.loss_.n_levels > 1:
                 answer = estimator.loss_.middle(answer)[:, 0]  # of several quantiles
             parts.append((y, answer, estimator.predict_proba(chunk) if gives else None))

@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 
 from rflaf.errors import InvalidParameterError, OutlierWarning
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.parameters import check_parameters
 from rflaf.estimators.retired import refuse_retired, translate, warn_shapes
 from rflaf.export.model_file import save
 from rflaf.rows.files import RowChoice, ScannedTable, Table, digest_of, scan_table
@@ -46,6 +47,7 @@ from .console import (
     show,
     working,
 )
+from .offset_column import WEIGHT, with_offset_column, without_offsets
 
 _LEAST_ROWS = 10
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -94,6 +96,12 @@ class FitCommand:
     drop_missing_target: Annotated[
         bool, typer.Option("--drop-missing-target", help="Leave out rows without a target.")
     ] = False
+    offset: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A known part of what is learned.", show_default=False)
+    ] = None
+    exposure: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Its logarithm is one: --set loss=poisson.", show_default=False)
+    ] = None
     encoding: Encoding = None
     setting: Annotated[
         list[str] | None,
@@ -117,7 +125,7 @@ class FitCommand:
         scanned, aim, n_unknown = self._scan(parameters.get("memory"))
         estimator = _make_estimator(aim.task, parameters)
         started = time.perf_counter()
-        caught = _fit_recorded(estimator, scanned, aim)
+        caught = _fit_recorded(estimator, self._without_offset(scanned, aim, estimator), aim)
         metrics, n_test = self._measure(estimator, scanned.table)
         provenance = {
             "data": self.data.name,
@@ -159,7 +167,17 @@ class FitCommand:
         n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
         scanned = replace(scanned, summary=scanned.summary.without_gaps(name)) if n_unknown else scanned
         _refuse_useless(scanned, name)
-        return scanned, make_target(scanned.summary, name, self.task.value), n_unknown
+        given = [None if one is None else find_column(one, names) for one in (self.offset, self.exposure)]
+        aim = with_offset_column(make_target(scanned.summary, name, self.task.value), *given)
+        return scanned, aim, n_unknown
+
+    def _without_offset(self, scanned: ScannedTable, aim: TargetEncoding, estimator: Any) -> ScannedTable:
+        """Return the rows to train on with the targets and weights that an offset leaves; the same without one."""
+        if not aim.offset:
+            return scanned
+        check_parameters(estimator)
+        with working("reading"):
+            return scan_table(without_offsets(scanned.table, aim, estimator._loss()), aim.name)
 
     @property
     def _held_out(self) -> RowChoice | None:
@@ -205,7 +223,7 @@ def _fit_recorded(estimator: Any, scanned: ScannedTable, aim: TargetEncoding) ->
     """Fit to scanned rows; return the warnings."""
     with working("fitting"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(scanned, aim.name)
+        estimator.fit(scanned, aim.name, WEIGHT if aim.offset else None)
     estimator.target_encoding_ = aim
     return caught
 

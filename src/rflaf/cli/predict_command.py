@@ -24,7 +24,19 @@ from rflaf.rows.files.outputs import check_table_output, replacing, write_chunks
 from rflaf.rows.tables import require_arrow
 
 from .commands import as_command
-from .console import Data, Encoding, Header, Json, Model, check_other, out_option, read_from, show, working
+from .console import (
+    Data,
+    Encoding,
+    Header,
+    Json,
+    Model,
+    check_other,
+    out_option,
+    read_from,
+    refuse_offset,
+    show,
+    working,
+)
 
 _Columns = Callable[[Any], dict[str, Array]]  # from a chunk of a table to columns
 
@@ -61,6 +73,8 @@ class PredictCommand:
             check_other(out, self.data, self.model)
             check_table_output(out)
         predictor, rows = _load(self.model), read_rows(read_from(self.data, self.header, self.encoding))
+        if self.std or self.interval:
+            refuse_offset(predictor.target, "--std or --interval")
         more = self._more()
         chunks = (_predictions(predictor, chunk, self.probabilities, more) for _, chunk in rows if chunk.num_rows)
         if out is None:
@@ -124,6 +138,9 @@ def _predictions(predictor: Predictor, table: Any, probabilities: bool, more: li
     pa, target = require_arrow(), predictor.target
     f = predictor.decision(table)
     name, answer = "prediction" if target is None else target.name, predictor.answer(f)
+    offset = None if target is None else target.offsets(table, predictor.encoding.missing)  # type: ignore[union-attr]
+    if offset is not None:
+        answer = predictor.loss.with_offset(answer, offset if answer.ndim == 1 else offset[:, None])
     columns = {name: answer} if answer.ndim == 1 else _by_level(name, predictor, answer)
     if probabilities:
         if predictor.classes is None or not predictor.gives_probabilities:

@@ -113,7 +113,9 @@ def _read_target(header: Node, kind: str) -> TargetEncoding | None:
     if (task == "classification") != (kind == "RFLAFClassifier"):
         raise ValueError(f"a {kind} cannot do {task}")
     reading = target["reading"].one_of({name: name for name, known in READINGS.items() if known.kind == "number"})
-    return TargetEncoding(target["name"].text(), task, target["values"].one_of(kinds), target["reason"].text(), reading)
+    offset, exposure = target.get("offset").maybe(Node.text) or "", target.get("exposure").maybe(Node.flag) or False
+    values, reason = target["values"].one_of(kinds), target["reason"].text()
+    return TargetEncoding(target["name"].text(), task, values, reason, reading, offset, exposure)
 
 
 def _read_estimator(header: Node) -> Any:

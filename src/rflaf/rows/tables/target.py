@@ -23,13 +23,36 @@ _MOST_TEXT_CLASSES = 20  # texts of more values must occur twice on average
 
 @dataclass(frozen=True, slots=True)
 class TargetEncoding:
-    """The column to predict: its name, the task, what its values are, why the task was chosen, how texts are read."""
+    """The column to predict: its name, the task, what its values are, why the task was chosen, how texts are read.
+
+    ``offset`` names a column that is a known part of f, or, if ``exposure``, whose logarithm is; empty for none.
+    """
 
     name: str
     task: str
     values: str  # "number", "whole", "truth" or "text"
     reason: str = ""
     reading: str = "number"
+    offset: str = ""
+    exposure: bool = False
+
+    def offsets(self, table: Any, missing: Sequence[str] = cells.MISSING) -> Array | None:
+        """Return the known part of f in every row, (n_rows,); None if there is none."""
+        if not self.offset:
+            return None
+        what, table = "exposure" if self.exposure else "offset", cells.as_table(table)
+        if self.offset not in table.column_names:
+            rule = f"the table must have the {what} of the fit, column {self.offset!r}"
+            raise InvalidParameterError(rule, table.column_names, "Add it.")
+        values = cells.clean(self.offset, table[self.offset], missing)
+        numbers = numbers_in(values)
+        refuse_others(self.offset, values, numbers, "numbers")
+        known = numbers.to_numpy(zero_copy_only=False)
+        fine = np.isfinite(known) & (known > 0) if self.exposure else np.isfinite(known)
+        if not fine.all():
+            rule = f"the {what} {self.offset!r} must be known in every row" + " and above zero" * self.exposure
+            raise InvalidParameterError(rule, float(known[~fine][0]), "Mend or drop such rows.")
+        return np.asarray(np.log(known) if self.exposure else known)
 
     def read(self, table: Any, missing: Sequence[str] = cells.MISSING) -> Array:
         """Return the targets (n_rows,): float64 for regression, labels as they are for classification."""

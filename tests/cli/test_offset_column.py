@@ -1,0 +1,71 @@
+"""Offsets and exposures at the command line: the same model as from arrays, and the same predictions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from commands import output, refusal
+
+from rflaf import RFLAFRegressor, load
+
+N = 300
+QUICK = ("--width", "4", "--set", "directions=random", "--set", "alpha=0.001", "--test-share", "0", "--json")
+
+
+@pytest.fixture(scope="module")
+def claims(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"age": rng.uniform(18, 80, N), "town": rng.choice(["Rome", "Oslo", "Lima"], N)})
+    rows["years"] = rng.uniform(0.1, 3, N)
+    rows["claims"] = rng.poisson(rows["years"] * np.exp(-1 + 0.02 * (rows["age"] - 50)))
+    path = tmp_path_factory.mktemp("claims") / "claims.csv"
+    rows.to_csv(path, index=False)
+    return path, rows
+
+
+def fit(capsys, path, model, *options):
+    command = ("fit", path, "--target", "claims", "--task", "regression", "--out", model, *QUICK, *options)
+    return json.loads(output(capsys, *command))
+
+
+@pytest.mark.parametrize("loss", ["poisson", "squared"])
+def test_a_column_of_exposures_or_offsets_is_that_of_arrays(claims, capsys, tmp_path, loss):
+    path, rows = claims
+    flag, offset = ("--exposure", np.log(rows["years"])) if loss == "poisson" else ("--offset", rows["years"])
+    said = fit(capsys, path, tmp_path / "m.rflaf", "--set", f"loss={loss}", flag, "years")
+    assert "years" not in [line["column"] for line in said["decisions"] if line["read_as"] != "left out"]
+    inputs = rows[["age", "town"]]
+    alone = RFLAFRegressor(4, directions="random", alpha=0.001, loss=loss, random_state=0)
+    alone.fit(inputs, rows["claims"].astype(float), offset=offset)
+    found = load(tmp_path / "m.rflaf")
+    np.testing.assert_allclose(found.predict(inputs), alone.predict(inputs), rtol=1e-6)
+    printed = output(capsys, "predict", tmp_path / "m.rflaf", path).splitlines()
+    expected = alone.predict(inputs, offset=offset)
+    np.testing.assert_allclose([float(line) for line in printed[1:]], expected, rtol=1e-6)
+    measured = json.loads(output(capsys, "evaluate", tmp_path / "m.rflaf", path, "--json"))
+    error = np.sqrt(np.mean((expected - rows["claims"]) ** 2))
+    np.testing.assert_allclose(measured["metrics"]["rmse"], error, rtol=1e-6)
+
+
+def test_what_an_offset_does_not_go_with_is_refused(claims, capsys, tmp_path):
+    path, rows = claims
+    poisson = ("--set", "loss=poisson")
+    base = ("fit", path, "--target", "claims", "--out", tmp_path / "n.rflaf", *QUICK)
+    task = ("--task", "regression")
+    assert "exclude each other" in refusal(capsys, *base, *task, "--offset", "years", "--exposure", "age")
+    assert "needs a regression" in refusal(capsys, *base, "--task", "classification", "--offset", "years")
+    assert "another column than the target" in refusal(capsys, *base, *task, "--offset", "claims")
+    bad = tmp_path / "bad.csv"
+    rows.assign(years=rows["years"] - 0.2).to_csv(bad, index=False)
+    base = ("fit", bad, *base[2:])
+    assert "above zero" in refusal(capsys, *base, *task, *poisson, "--exposure", "years")
+    assert not (tmp_path / "n.rflaf").exists()
+    fit(capsys, path, tmp_path / "m.rflaf", *poisson, "--exposure", "years")
+    model = tmp_path / "m.rflaf"
+    assert "without an offset" in refusal(capsys, "predict", model, path, "--interval", "0.9")
+    assert "without an offset" in refusal(capsys, "check", model, path)
+    rows.drop(columns="years").to_csv(tmp_path / "less.csv", index=False)
+    assert "must have the exposure of the fit" in refusal(capsys, "predict", model, tmp_path / "less.csv")
