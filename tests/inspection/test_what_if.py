@@ -160,3 +160,17 @@ def test_a_model_too_large_for_a_page_is_said_to_be(monkeypatch, tables, models,
     section = what_if_section(findings)
     assert "too large" in section.lead
     assert section.body == ""
+
+
+@pytest.mark.slow
+def test_the_page_states_the_interval_of_predict_interval(visit, tables, models):
+    chosen = np.unique(np.linspace(0, 159, 100).astype(int))
+    for name in ("counts", "many"):
+        table, model, page = tables[name][0], models[name], visit(name)
+        for number in (1, 3, 40):
+            pick(page, number)
+            row = table.iloc[[chosen[number - 1]]]
+            limits = json.loads(page.locator("#what-if-view").get_attribute("data-limits"))
+            assert_allclose(limits, model.predict_interval(row, 0.9)[0], rtol=1e-4, atol=1e-4)
+        assert "90 % between" in page.locator("#what-if-answer").inner_text()
+    assert visit("classes").locator("#what-if-view").get_attribute("data-limits") is None

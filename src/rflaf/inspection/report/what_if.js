@@ -12,45 +12,50 @@
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     return new Kind(bytes.buffer);
   };
-  const bias = decoded(model.bias, Float64Array);
-  const W = decoded(model.W, Float64Array);
-  const nodes = decoded(model.nodes, Float64Array);
-  const v = decoded(model.v, Float64Array);
-  const H = decoded(model.H, Float32Array);
-  const table = decoded(model.table, Float32Array);
-  const S = bias.length;
+  // A model from its arrays: the inputs of its components by column of the table, and what follows from them.
+  const machine = (arrays) => {
+    const bias = decoded(arrays.bias, Float64Array);
+    const W = decoded(arrays.W, Float64Array);
+    const nodes = decoded(arrays.nodes, Float64Array);
+    const v = decoded(arrays.v, Float64Array);
+    const H = decoded(arrays.H, Float32Array);
+    const table = decoded(arrays.table, Float32Array);
+    const S = bias.length;
+    const stride = arrays.n_tables > 1 ? 4 * arrays.n_cells : 0;
+
+    const inputs = (row) => {
+      const parts = Array.from({ length: arrays.n_groups }, () => new Float64Array(S));
+      arrays.linear.forEach((column, c) => {
+        const part = parts[arrays.linear_group[c]];
+        for (let m = 0; m < S; m++) part[m] += row[column] * W[c * S + m];
+      });
+      arrays.curves.forEach((column, c) => {
+        const part = parts[arrays.curve_group[c]];
+        let k = arrays.first[c];
+        while (k < arrays.first[c + 1] - 2 && row[column] >= nodes[k + 1]) k++;
+        const share = Math.min(Math.max((row[column] - nodes[k]) / (nodes[k + 1] - nodes[k]), -1e6), 1e6);
+        for (let m = 0; m < S; m++) part[m] += H[k * S + m] + share * (H[(k + 1) * S + m] - H[k * S + m]);
+      });
+      return parts;
+    };
+
+    const answer = (u) => {
+      const f = arrays.intercept.slice();
+      for (let m = 0; m < S; m++) {
+        const inside = Math.min(Math.max(u[m], -0.5), arrays.n_cells - 0.5);
+        const k = Math.min(Math.floor(inside + 0.5), arrays.n_cells - 1);
+        const t = inside - k;
+        const at = m * stride + 4 * k;
+        const z = ((table[at + 3] * t + table[at + 2]) * t + table[at + 1]) * t + table[at];
+        for (let o = 0; o < f.length; o++) f[o] += v[o * S + m] * z;
+      }
+      return f;
+    };
+    return { bias, inputs, answer };
+  };
+
+  const { bias, inputs, answer } = machine(model);
   const O = model.intercept.length;
-  const stride = model.n_tables > 1 ? 4 * model.n_cells : 0;
-
-  // What the columns of a row add to the inputs of the components, one array for each column of the table.
-  const inputs = (row) => {
-    const parts = model.columns.map(() => new Float64Array(S));
-    model.linear.forEach((column, c) => {
-      const part = parts[model.linear_group[c]];
-      for (let m = 0; m < S; m++) part[m] += row[column] * W[c * S + m];
-    });
-    model.curves.forEach((column, c) => {
-      const part = parts[model.curve_group[c]];
-      let k = model.first[c];
-      while (k < model.first[c + 1] - 2 && row[column] >= nodes[k + 1]) k++;
-      const share = Math.min(Math.max((row[column] - nodes[k]) / (nodes[k + 1] - nodes[k]), -1e6), 1e6);
-      for (let m = 0; m < S; m++) part[m] += H[k * S + m] + share * (H[(k + 1) * S + m] - H[k * S + m]);
-    });
-    return parts;
-  };
-
-  const answer = (u) => {
-    const f = model.intercept.slice();
-    for (let m = 0; m < S; m++) {
-      const inside = Math.min(Math.max(u[m], -0.5), model.n_cells - 0.5);
-      const k = Math.min(Math.floor(inside + 0.5), model.n_cells - 1);
-      const t = inside - k;
-      const at = m * stride + 4 * k;
-      const z = ((table[at + 3] * t + table[at + 2]) * t + table[at + 1]) * t + table[at];
-      for (let o = 0; o < O; o++) f[o] += v[o * S + m] * z;
-    }
-    return f;
-  };
 
   const added = (u, part, sign) => u.map((value, m) => value + sign * part[m]);
 
@@ -131,6 +136,20 @@
     return odds[output] / odds.reduce((a, b) => a + b);
   };
 
+  // The interval of a row: its answer, and what errors reach in units of their usual size there.
+  const { bands } = model;
+  const spread = bands && bands.spread ? machine(bands.spread) : null;
+  const limits = (f, values) => {
+    if (!bands) return null;
+    let size = Math.exp(bands.least);
+    if (spread) {
+      const [part] = spread.inputs([...f, ...bands.columns.map((column) => values[column])]);
+      size = Math.exp(Math.min(Math.max(spread.answer(added(spread.bias, part, 1))[0], bands.least), bands.most));
+    }
+    const middle = linked(f, 0);
+    return [middle - bands.below * size, middle + bands.above * size].map((x) => Math.max(x, bands.floor ?? -Infinity));
+  };
+
   // The view.
   const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
   const format = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(1) : plain.format(x)).replaceAll("-", "−");
@@ -209,6 +228,12 @@
       node("span", {}, model.outputs[output]), node("strong", {}, format(now)),
       node("span", {}, moved ? `was ${format(was)}` : ""),
     );
+    const ends = limits(f, row);
+    if (ends) {
+      const share = plain.format(100 * bands.coverage);
+      told.append(node("span", { class: "range" }, `${share} % between ${format(ends[0])} and ${format(ends[1])}`));
+      view.dataset.limits = JSON.stringify(ends);
+    }
     for (const { column, value } of made) value.textContent = shown(column);
     which.textContent = `of ${model.rows.length}: row ${model.numbers[at].toLocaleString("en")} of the data`;
     back.disabled = !moved;

@@ -15,6 +15,7 @@ import numpy as np
 from rflaf.errors import Array
 from rflaf.estimators.svg import Markup, element, join
 from rflaf.model.contributions import additive_arrays
+from rflaf.model.random_feature_model import RandomFeatureModel
 
 from .findings import Findings
 from .page import Section
@@ -22,6 +23,7 @@ from .subject import Subject
 
 _CONTROLS, _ROWS, _MOST_NUMBERS, _MOST_LEVELS = 8, 100, 100_000, 40
 _LARGEST = 4_000_000  # characters of a model in the page
+_COVERAGE = 0.9
 _STEPS, _OUTER = 100, (0.005, 0.995)
 
 
@@ -69,10 +71,33 @@ def _payload(findings: Findings) -> str | None:
             "rows": findings.rows[chosen].tolist(),
             "numbers": (chosen + 1).tolist(),
             "base": (findings.rows.mean(axis=0) if centre is None else centre).tolist(),
-            "intercept": subject.model.intercept.tolist(),
-            **_arrays(subject, groups),
+            "bands": _bands(subject, link),
+            **_arrays(subject.model, groups),
         }
     )
+
+
+def _bands(subject: Subject, link: str) -> dict[str, Any] | None:
+    """Return what the interval of one answer is made of; None where the model has none."""
+    bands = getattr(subject.estimator, "_bands", None)
+    if bands is None or link not in ("identity", "exp") or subject.model.n_outputs > 1:
+        return None
+    level = _COVERAGE if bands.both else (1 + _COVERAGE) / 2
+    below, above = (float(side.at(level)[0]) for side in (bands.below, bands.above))
+    if not np.isfinite([below, above]).all():
+        return None
+    spread, floor = bands.spread, float(np.max(subject.estimator.loss_.least))
+    groups = np.zeros(1 + spread.columns.size, np.intp)
+    return {
+        "coverage": _COVERAGE,
+        "below": below,
+        "above": above,
+        "least": float(spread.least[0]),
+        "most": float(spread.most[0]),
+        "columns": spread.columns.tolist(),
+        "floor": floor if np.isfinite(floor) else None,
+        "spread": None if spread.model is None else _arrays(spread.model, groups),
+    }
 
 
 def _outputs(findings: Findings) -> list[str]:
@@ -99,16 +124,17 @@ def _link(subject: Subject) -> str | None:
     )
 
 
-def _arrays(subject: Subject, groups: Array) -> dict[str, Any]:
-    """Return the arrays of the model, long ones as base64."""
-    parts = additive_arrays(subject.model, groups)
+def _arrays(model: RandomFeatureModel, groups: Array) -> dict[str, Any]:
+    """Return the arrays of a model, long ones as base64."""
+    parts = additive_arrays(model, groups)
     numbers = {
         name: getattr(parts, name).tolist() for name in ("linear", "linear_group", "columns", "curve_group", "first")
     }
     numbers["curves"] = numbers.pop("columns")
     double = {name: _encoded(getattr(parts, name), "<f8") for name in ("W", "nodes", "bias", "v")}
     return numbers | double | {"H": _encoded(parts.H, "<f4"), "table": _encoded(parts.table, "<f4")} | {
-        "n_tables": len(parts.table), "n_cells": parts.table.shape[1],
+        "n_tables": len(parts.table), "n_cells": parts.table.shape[1], "n_groups": int(groups.max(initial=0)) + 1,
+        "intercept": model.intercept.tolist(),
     }  # fmt: skip
 
 
