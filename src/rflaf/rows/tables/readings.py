@@ -50,6 +50,15 @@ def plain_numbers(texts: Any) -> Any:
     return pa.compute.if_else(gaps, None, values) if pa.compute.any(gaps).as_py() else values
 
 
+def padded_numbers(texts: Any) -> Array:
+    """Return which texts are whole numbers with leading zeros."""
+    compute = require_arrow().compute
+    zeros = compute.starts_with(texts, "0")
+    if not compute.any(zeros).as_py():
+        return np.zeros(len(texts), bool)
+    return np.asarray(compute.match_substring_regex(texts, r"^0\d+$").to_numpy(zero_copy_only=False), bool)
+
+
 def iso_dates(texts: Any) -> Any:
     """Return dates such as 2024-02-29T18:30:00+01:00, those with a zone in that of Greenwich."""
     pa = require_arrow()

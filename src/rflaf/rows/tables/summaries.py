@@ -26,7 +26,7 @@ from .cells import (
     valid,
 )
 from .free_text import text_sample
-from .readings import READINGS
+from .readings import READINGS, padded_numbers
 
 MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
 MOST_CODES = 50_000  # the same for numbers in a column of texts
@@ -345,7 +345,7 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
     numbers = READINGS["number"].parse(texts)
     is_number = valid(numbers)
     dates = READINGS["date"].parse(texts) if not is_number.all() else pa.nulls(len(texts), pa.timestamp("us"))
-    padded = _padded(texts) & is_number
+    padded = padded_numbers(texts) & is_number
     moments = Moments.of(numbers.drop_null().to_numpy(), counts[is_number])
     unique = len(texts) == len(values) and is_number.all()
     in_order = numbers.to_numpy(zero_copy_only=False)[values.at] if unique and moments.whole else np.empty(0)
@@ -365,15 +365,6 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
         most,
         () if named is not None else text_sample(texts.filter(pa.array(~is_number | padded)).to_pylist()),
     )
-
-
-def _padded(texts: Any) -> Array:
-    """Return which texts are whole numbers with leading zeros."""
-    compute = require_arrow().compute
-    zeros = compute.starts_with(texts, "0")
-    if not compute.any(zeros).as_py():
-        return np.zeros(len(texts), bool)
-    return np.asarray(compute.match_substring_regex(texts, r"^0\d+$").to_numpy(zero_copy_only=False), bool)
 
 
 def _named(texts: Any, counts: Array, chosen: Array, most: int) -> dict[str, int] | None:
