@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.functions.losses import Loss
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
+from rflaf.rows.files.outputs import write_chunks
 from rflaf.rows.tables import TargetEncoding, require_arrow
 
 WEIGHT = "rflaf weight of the offset"
@@ -40,30 +42,29 @@ def with_offset_column(aim: TargetEncoding, offset: str | None, exposure: str | 
 
 def without_offsets(table: Table, aim: TargetEncoding, loss: Loss) -> Table:
     """Return a copy of the chosen rows of a table with targets without the offset, and weights in a column `WEIGHT`."""
-    pa = require_arrow()
-    import pyarrow.parquet as pq
-
     folder = tempfile.mkdtemp(prefix="rflaf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path, writer = Path(folder) / "rows.parquet", None
-    try:
-        for _, chunk in read_rows(table):
-            if chunk.num_rows:
-                rows = _rewritten(chunk, aim, loss, table.missing)
-                writer = pq.ParquetWriter(path, rows.schema) if writer is None else writer
-                writer.write_table(rows.cast(writer.schema))
-    except pa.ArrowInvalid as error:
-        rule = "all rows of a table with an offset must hold the same kinds of values"
-        raise InvalidParameterError(rule, str(error), "Convert them.") from error
-    finally:
-        if writer is not None:
-            writer.close()
-    if writer is None:
+    path = Path(folder) / "rows.parquet"
+    if not write_chunks(_all_rewritten(table, aim, loss), path):
         raise InvalidParameterError("the table must have rows", str(table.paths), "Name another file.")
     exclude = [name for name in table.exclude if name != aim.offset]
     return replace(
         table, paths=path, rows=None, drop_missing=None, has_header=None, encoding=None, exclude=[*exclude, aim.offset]
     )
+
+
+def _all_rewritten(table: Table, aim: TargetEncoding, loss: Loss) -> Iterator[Any]:
+    """Yield the chosen rows of a table, rewritten; all chunks have the types of the first."""
+    schema = None
+    for _, chunk in read_rows(table):
+        if chunk.num_rows:
+            rows = _rewritten(chunk, aim, loss, table.missing)
+            schema = rows.schema if schema is None else schema
+            try:
+                yield rows.cast(schema)
+            except require_arrow().ArrowInvalid as error:
+                rule = "all rows of a table with an offset must hold the same kinds of values"
+                raise InvalidParameterError(rule, str(error), "Convert them.") from error
 
 
 def _rewritten(chunk: Any, aim: TargetEncoding, loss: Loss, missing: Any) -> Any:

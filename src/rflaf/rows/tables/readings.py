@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from rflaf.errors import Array
+
 from .cells import Texts, as_floats, require_arrow
 
 _MONEY = r"[$€£¥₹₽]|USD|EUR|GBP|CHF|JPY"
