@@ -167,8 +167,8 @@ class FitCommand:
         n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
         scanned = replace(scanned, summary=scanned.summary.without_gaps(name)) if n_unknown else scanned
         _refuse_useless(scanned, name)
-        given = [None if one is None else find_column(one, names) for one in (self.offset, self.exposure)]
-        aim = with_offset_column(make_target(scanned.summary, name, self.task.value), *given)
+        known_parts = [None if one is None else find_column(one, names) for one in (self.offset, self.exposure)]
+        aim = with_offset_column(make_target(scanned.summary, name, self.task.value), *known_parts)
         return scanned, aim, n_unknown
 
     def _without_offset(self, scanned: ScannedTable, aim: TargetEncoding, estimator: Any) -> ScannedTable:

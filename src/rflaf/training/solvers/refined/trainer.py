@@ -274,9 +274,9 @@ def _first_turns(
     """Return the weights without those of closed curves, the ramps of these, and what they add to rows ``X``."""
     knots, ramps = encoding.knots, np.zeros((encoding.knots.nodes.size, W.shape[1]))
     W, added = W.copy(), np.zeros((X.shape[0], W.shape[1]))
-    for curve in np.flatnonzero(encoding.closed):
+    for curve in map(int, np.flatnonzero(encoding.closed)):
         weight, q, part = W[encoding.linear.size + curve], knots.of(curve), slice(*knots.start[curve : curve + 2])
-        phase = rng.uniform(0, 2 * np.pi, W.shape[1])
+        phase = 2 * np.pi * rng.random(W.shape[1])
         at_nodes, at_rows = (_wave(x, (q[0], q[-1]), weight, phase) for x in (q, X[:, knots.columns[curve]]))
         ramps[part][1:] = np.diff(at_nodes, axis=0) / nodes.size[part][1:, None]
         added += at_rows - at_nodes[0]
