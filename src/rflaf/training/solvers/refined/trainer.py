@@ -276,10 +276,10 @@ def _first_turns(
     W, added = W.copy(), np.zeros((X.shape[0], W.shape[1]))
     for curve in map(int, np.flatnonzero(encoding.closed)):
         weight, q, part = W[encoding.linear.size + curve], knots.of(curve), slice(*knots.start[curve : curve + 2])
-        phase = 2 * np.pi * rng.random(W.shape[1])
+        phase = 2 * np.pi * np.asarray(rng.random(W.shape[1]))
         at_nodes, at_rows = (_wave(x, (q[0], q[-1]), weight, phase) for x in (q, X[:, knots.columns[curve]]))
         ramps[part][1:] = np.diff(at_nodes, axis=0) / nodes.size[part][1:, None]
-        added += at_rows - at_nodes[0]
+        added += at_rows - at_rows.mean(axis=0)  # ramps have their mean taken from the bias
         W[encoding.linear.size + curve] = 0
     return W, ramps, added
 
