@@ -307,7 +307,7 @@ def test_the_width_follows_the_levels_of_a_category_whatever_their_order(tmp_pat
     assert by_level[1::2].min() > 4 * by_level[::2].max()
     inside = (limits[:, 0] <= y_new) & (y_new <= limits[:, 1])
     assert abs(inside.mean() - 0.9) < 0.02
-    assert all(abs(inside[level % 2 == odd].mean() - 0.9) < 0.05 for odd in (0, 1))
+    assert min(inside[level % 2 == odd].mean() for odd in (0, 1)) > 0.82  # with one width the loud ones have .8
     rflaf.save(model, tmp_path / "m.rflaf")
     assert_array_equal(rflaf.load(tmp_path / "m.rflaf").predict_interval(new), limits)
     again = RFLAFRegressor(10, directions="random", random_state=0).fit(X, y).calibrate(new, y_new)

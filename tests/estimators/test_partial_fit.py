@@ -362,6 +362,7 @@ def test_a_half_life_that_is_none_is_refused(table, half_life):
         shared_regressor().partial_fit(table[0], table[1], half_life=half_life)
 
 
+@pytest.mark.slow
 def test_a_column_of_no_use_at_first_is_named_once_it_tells_the_errors():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1200, 3))
