@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from rflaf import RFLAFRegressor
-from rflaf.functions._kernels.bounds import NO_BOUNDS, project
+from rflaf.functions._kernels.bounds import close
 from rflaf.functions._kernels.refined import Parameters
 from rflaf.functions.bases import BSplineBasis
 from rflaf.functions.densities import Gaussian
@@ -25,7 +25,7 @@ def test_a_projection_closes_the_curves_it_is_told_to_and_no_others():
     parts = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, 8), (9, 8), 8, (8, 5), (1, 8), 3, 2))
     parameters = Parameters(*parts)
     before = Parameters(*(part.copy() for part in parameters))
-    project(parameters, start, NO_BOUNDS._replace(closed=np.array([False, True])))
+    close.py_func(parameters, start, np.array([False, True]))
     expected = before.ramps.astype(np.float64)
     expected[5:9] -= expected[5:9].mean(axis=0)  # the first node of a curve has no ramp into it
     np.testing.assert_allclose(parameters.ramps, expected, atol=1e-6)

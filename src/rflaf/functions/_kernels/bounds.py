@@ -67,7 +67,7 @@ def rise(c: Any, row: Any, level: Any, weight: Any) -> None:
 
 
 @part
-def _close(parameters: Any, start: Any, closed: Any) -> None:
+def close(parameters: Any, start: Any, closed: Any) -> None:
     """Take the line from every closed curve, and the mean from its ramps, which are all of one size."""
     n_linear, width = parameters.scale.size - (start.size - 1), parameters.W.shape[1]
     for curve in range(closed.size):
@@ -88,7 +88,7 @@ def project(parameters: Any, start: Any, bounds: Any, level: Any, weight: Any) -
 
     ``level`` and ``weight`` are buffers, of one number for every function of the basis.
     """
-    _close(parameters, start, bounds.closed)
+    close(parameters, start, bounds.closed)
     if bounds.rises.size == 0:
         return
     n_linear = parameters.scale.size - (start.size - 1)
