@@ -31,10 +31,14 @@ def report(what: str, ours: float, theirs: float, limit: str) -> None:
     )
 
 
-def options(about: str | None, argv: Sequence[str] | None, **defaults: int | list[int] | None) -> argparse.Namespace:
-    """The command line of a benchmark: one option of whole numbers per default; ``--rows`` unset means all rows."""
+def options(
+    about: str | None, argv: Sequence[str] | None, **defaults: float | list[int] | list[str] | None
+) -> argparse.Namespace:
+    """The command line of a benchmark: one option of the kind of each default; ``--rows`` unset means all rows."""
     parser = argparse.ArgumentParser(description=about)
     for name, default in defaults.items():
         many = "+" if isinstance(default, list) else None
-        parser.add_argument(f"--{name.replace('_', '-')}", type=int, nargs=many, default=default)
+        one = default[0] if isinstance(default, list) else default
+        kind = int if one is None else type(one)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, nargs=many, default=default)
     return parser.parse_args(argv)

@@ -45,8 +45,13 @@ RUNS = {  # script: a small run, and what its table shows
     "bench_leverage": ("--rows 200 --rounds 1 --pool 20", r"leverage scores, pool 20, float32: .*\npeak memory"),
     "mutants": ("rows/folds.py --most 1 --minutes 5", r"killed"),
     "precision": ("--sets reg-line --rows 60 --width 3", r"\| reg-line \| \d\.\de-\d\d, [\d.]+ \|"),
+    "smaller": (
+        "--rows 300 --width 4 --rounds 1",
+        r"made-up: [\d,]+ to [\d,]+; file [\d ]+, [\d.]+ times smaller",
+    ),
     "soak": ("--minutes 0.05", r"rounds: memory"),
     "bench_predict": ("--rows 60 --batch 50 --widths 3 5 8", r"predict 50 rows, S=8, d=100, float32: rflaf / X @ W"),
+    "bench_programs": ("--targets sqlite --rows 20 --width 3", r"\| sqlite \| \d+ \|  \| [\d.]+e-\d+ \|"),
     "bench_reasons": (
         "--rows 60 --width 4 --columns 4 --pairs 100 --truths 1",
         r"explain, S=4, 4 columns, 16 orders: [\d.]+ microseconds(.*\n)+monotone, the larger of two: [\d.]+ of",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import fuzz_model_files
@@ -27,7 +29,7 @@ from rflaf import (
 )
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.export import model_file as persistence
-from rflaf.export.model_file import describe_file, load, save
+from rflaf.export.model_file import describe_file, load, load_predictor, save
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import StudentT
 from rflaf.functions.losses import Huber, Pinball, Squared
@@ -154,6 +156,35 @@ def test_a_classifier_comes_back_with_its_labels(kind, loss, rows, tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
     if loss == "log_loss":
         assert np.array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_a_file_of_single_precision_predicts_nearly_the_same(name, fitted, rows, tmp_path):
+    model, (X, y) = fitted[name], rows
+    save(model, tmp_path / "whole.rflaf")
+    save(model, tmp_path / "small.rflaf", dtype="float32")
+    small, light = load(tmp_path / "small.rflaf"), load_predictor(tmp_path / "small.rflaf")
+    wanted = model.predict(X)
+    for found in (small.predict(X), light.predict(X)):
+        assert np.max(np.abs(found - wanted)) < 1e-5 * wanted.std()
+    assert (tmp_path / "small.rflaf").stat().st_size < (tmp_path / "whole.rflaf").stat().st_size
+    for learn in (lambda: small.partial_fit(X[:50], np.abs(y[:50])), lambda: small.prune(2)):
+        with pytest.raises(InvalidParameterError, match="dtype='float64'"):
+            learn()
+    save(small, tmp_path / "again.rflaf")
+    assert np.array_equal(load(tmp_path / "again.rflaf").predict(X), small.predict(X))
+
+
+def test_numbers_beyond_single_precision_are_not_saved_in_it(fitted, tmp_path):
+    model = copy.copy(fitted["fixed, refined"])
+    activation = model.model_.activation
+    huge = replace(activation, coefficients=activation.coefficients + 1e300)
+    model.model_ = replace(model.model_, activation=huge)
+    with pytest.raises(InvalidParameterError, match="finite"):
+        save(model, tmp_path / "model.rflaf", dtype="float32")
+    with pytest.raises(InvalidParameterError, match="float32 or float64"):
+        save(model, tmp_path / "model.rflaf", dtype="float16")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_transformer_and_many_outputs_come_back(rows, tmp_path):

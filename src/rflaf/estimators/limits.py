@@ -62,7 +62,10 @@ def resolve_limits(estimator: Any, n_features: int, n_outputs: int) -> Limits:
 
 
 def refuse_new_weights(estimator: Any, what: str) -> None:
-    """Refuse to solve for the output weights of a monotone model again: any sign of theirs could come out."""
+    """Refuse to solve for output weights again: of a monotone model any sign could come out; or the sums are gone."""
+    if getattr(estimator, "_terms", ...) is None:
+        rule = f"{what} needs the sums of the fit, which files of single precision leave out"
+        raise InvalidParameterError(rule, "a model for predictions", "Save the model with dtype='float64'.")
     monotone = getattr(estimator, "monotone", None)
     if monotone and any(monotone.values()):
         rule = f"{what} solves for the output weights again, which does not keep a model monotone"

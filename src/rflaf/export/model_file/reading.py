@@ -223,11 +223,12 @@ def _read_result(node: Node, n_features: int) -> FitResult:
     from rflaf.training.final_fit import FitResult
 
     model = read_features(node["model"], n_features)
+    terms: Any = node["terms"].maybe(lambda terms: _read_terms(terms, model.n_outputs))  # none in files for predictions
     return FitResult(
         model=model,
         loss=read_part(node["loss"], LOSSES),
         remedy=node["remedy"].one_of(Remedy.__members__),
-        terms=_read_terms(node["terms"], model.n_outputs),
+        terms=terms,
         alpha=node["alpha"].number(finite=False),
         bandwidth=node["bandwidth"].number(finite=False),
         trace=node["trace"].array(None, finite=False),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -20,11 +20,14 @@ from rflaf.functions.losses import Loss
 from .envelope import FORMAT
 from .nodes import ESTIMATORS, PARTS
 
+_HALVED = ("curves.values", "activation.coefficients")  # arrays that single precision serves as well
 _LABELS = {"U": str, "O": str, "i": int, "u": int, "f": float, "b": bool}  # kind of a NumPy dtype -> class of a label
 
 
-def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return the header of a fitted estimator, and the arrays it names."""
+def header_of(
+    estimator: Any, provenance: Mapping[str, Any] | None, small: bool = False
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return the header of a fitted estimator, and the arrays it names; ``small`` for what predicts alone."""
     from rflaf import __version__
 
     kind = type(estimator).__name__
@@ -43,21 +46,26 @@ def header_of(estimator: Any, provenance: Mapping[str, Any] | None) -> tuple[dic
         "n_features": int(estimator.model_.n_features),
         "feature_names": None if names is None or estimator.table_encoding_ else [str(name) for name in names],
         "classes": None if classes is None else _labels(classes),
-        "fitted": _plain(_fitted(estimator), "", arrays),
+        "fitted": _plain(_fitted(estimator, small), "", arrays),
         "columns": None if estimator.table_encoding_ is None else estimator.table_encoding_.to_dict(),
         "indicators": False,
         "named": hasattr(estimator, "feature_names_in_"),
         "target": None if estimator.target_encoding_ is None else _plain(estimator.target_encoding_, "", arrays),
         "provenance": _json({**estimator.provenance_, **(provenance or {})}),
     }
-    return header, arrays
+    return header, _halved(arrays) if small else arrays
 
 
-def _fitted(estimator: Any) -> dict[str, Any]:
-    seen = estimator._seen
+def _halved(arrays: dict[str, Array]) -> dict[str, Array]:
+    with np.errstate(over="ignore"):  # infinite numbers are refused
+        return {name: x.astype(np.float32) if name.endswith(_HALVED) else x for name, x in arrays.items()}
+
+
+def _fitted(estimator: Any, small: bool) -> dict[str, Any]:
+    seen = None if small else estimator._seen
     return {
         "single_output": bool(estimator._single_output),
-        "model": estimator.model_,
+        "model": replace(estimator.model_, last_layer=None) if small else estimator.model_,
         "loss": estimator.loss_,
         "remedy": estimator.solver_remedy_,
         "alpha": float(estimator.alpha_),
@@ -72,7 +80,7 @@ def _fitted(estimator: Any) -> dict[str, Any]:
             {"recipe": trial.recipe, "width": trial.width, "error": trial.error, "strength": trial.strength}
             for trial in estimator.trials_
         ],
-        "terms": estimator._terms,
+        "terms": None if small else estimator._terms,
         "profile": estimator._profile,
         "bands": getattr(estimator, "_bands", None),
         "radii": getattr(estimator, "_radii", None),
