@@ -30,7 +30,21 @@ from .table_graph import convert_table, encoded_columns
 
 LANGUAGES = ("c", *DIALECTS, "sql")
 
-__all__ = ["LANGUAGES", "register_onnx_converters", "to_c", "to_onnx", "to_source"]
+__all__ = ["LANGUAGES", "Source", "register_onnx_converters", "to_c", "to_onnx", "to_source"]
+
+
+class Source(str):
+    """The text of a program; in notebooks it shows its size instead of megabytes of numbers.
+
+    >>> Source("int one = 1;\\n")
+    <source of 1 lines, 0.0 KB: print shows it, a path writes it>
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        size = len(self.encode()) / 1024
+        return f"<source of {self.count(chr(10)):,} lines, {size:,.1f} KB: print shows it, a path writes it>"
 
 
 def to_onnx(
@@ -68,7 +82,7 @@ def to_onnx(
 
 def to_c(
     estimator: Any, path: str | os.PathLike[str] | None = None, *, name: str = "rflaf", dtype: DTypeLike = np.float32
-) -> str:
+) -> Source:
     """Return a C99 header with one function of one row, ``NAME_predict(x, out)``; write it to ``path`` if given.
 
     Its arrays are static and constant, it takes no memory but a little stack and calls nothing, but ``exp`` where
@@ -90,10 +104,12 @@ def to_c(
     text = write_header(formula, name, _described(estimator), _form(estimator), fixed)
     if path is not None:
         _write(path, text.encode("ascii"))
-    return text
+    return Source(text)
 
 
-def to_source(estimator: Any, path: str | os.PathLike[str] | None = None, *, language: str, name: str = "rflaf") -> str:
+def to_source(
+    estimator: Any, path: str | os.PathLike[str] | None = None, *, language: str, name: str = "rflaf"
+) -> Source:
     """Return a fitted estimator as the source of a program without dependencies; write it to ``path`` if given.
 
     Parameters
@@ -134,7 +150,7 @@ def to_source(estimator: Any, path: str | os.PathLike[str] | None = None, *, lan
         text = write_program(formula, language, name, [] if described is None else list(described), _form(estimator))
     if path is not None:
         _write(path, text.encode())
-    return text
+    return Source(text)
 
 
 def _described(estimator: Any) -> Any:
