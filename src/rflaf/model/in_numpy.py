@@ -14,6 +14,7 @@ counts as its largest value and its steepest slope times the size of x and of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,29 @@ def decision(feature_map: FeatureMap | CurvedMap, weights: Array, intercept: Arr
     global _done
     _done += X.shape[0] * len(weights) + _CALL
     out = np.empty((X.shape[0], intercept.size), X.dtype)
-    step = max(1, _BLOCK // max(1, len(weights)))
-    for start in range(0, X.shape[0], step):
-        rows = X[start : start + step].astype(np.float64, copy=False)
-        out[start : start + step] = _cubics(cells_of(feature_map, rows), feature_map.table) @ weights + intercept
+    for rows in _blocks(X, len(weights)):
+        out[rows] = _features(feature_map, X[rows]) @ weights + intercept
     return out
+
+
+def features(feature_map: FeatureMap | CurvedMap, X: Array) -> Array:
+    """Return z before the importance, (n_rows, n_components); the map is of float64."""
+    width = feature_map.offset.size if isinstance(feature_map, FeatureMap) else feature_map.width
+    out = np.empty((X.shape[0], width))
+    for rows in _blocks(X, width):
+        out[rows] = _features(feature_map, X[rows])
+    return out
+
+
+def _blocks(X: Array, width: int) -> Iterator[slice]:
+    step = max(1, _BLOCK // max(1, width))
+    return (slice(start, start + step) for start in range(0, X.shape[0], step))
+
+
+def _features(feature_map: FeatureMap | CurvedMap, X: Array) -> Array:
+    with np.errstate(over="ignore", invalid="ignore"):  # rows near the end of the range: any cell will do
+        u = np.nan_to_num(cells_of(feature_map, X.astype(np.float64, copy=False)), copy=False, nan=0.0)
+    return _cubics(u, feature_map.table)
 
 
 def cells_of(feature_map: Any, rows: Array) -> Array:

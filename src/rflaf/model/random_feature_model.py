@@ -173,6 +173,10 @@ class RandomFeatureModel:
             _predict_in_threads(predict, X, out, min(n_threads, resolve_n_jobs(n_jobs)))
         return out
 
+    def decision_of_sample(self, X: Array) -> Array:
+        """`decision` at a few thousand rows, without the compiled loops, which would take longer to be compiled."""
+        return in_numpy.decision(*self._in_numpy, self.intercept, X)
+
     def feature_map(self, dtype: Any) -> _Map:
         """The features before they are multiplied by their importance, compiled for rows of ``dtype``."""
         return self._compile(np.dtype(dtype))[0]
@@ -214,7 +218,7 @@ class RandomFeatureModel:
         """
         rows = np.asarray(X, np.float64)
         parts = self.input_parts(rows)
-        z = _spreads(self.features(np.ascontiguousarray(X)))
+        z = _spreads(in_numpy.features(self._in_numpy[0], rows)) * np.abs(self.directions.importance)
         amplitude = z * _lengths(self.v)
         spread = _spreads(self.projections(rows))
         amplitude /= amplitude.max(initial=0.0) or 1.0  # shares alone matter, and products stay numbers

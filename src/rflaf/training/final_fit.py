@@ -129,7 +129,7 @@ def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, 
         found["judged"] = fitted.judged
     measured: dict[str, Any] = {"column_importance": model.column_importance(rows), "beyond": _beyond(model, rows)}
     measured |= {"left_out": fitted.left_out, "centre": typical_row(problem.moments.X.mean, rows, fit.spec.levels)}
-    measured["profile"] = Profile.of(rows, model.decision(np.ascontiguousarray(rows)))
+    measured["profile"] = Profile.of(rows, model.decision_of_sample(rows))
     return FitResult(model, problem.own_loss, fitted.remedy, terms, alpha=alpha, **measured, **found)
 
 
