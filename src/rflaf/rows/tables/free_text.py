@@ -17,7 +17,6 @@ from zlib import crc32
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
 from rflaf.errors import Array, InvalidParameterError
 
@@ -110,6 +109,8 @@ def learn_components(texts: Iterable[str]) -> TextComponents:
 
 def _vectors(texts: Any, weight: Array) -> Any:
     """Return the vectors of texts, a sparse matrix (n_texts, n_buckets) with rows of length one, or zero if empty."""
+    import scipy.sparse as sp  # loading a model must not load it
+
     counts = _runs(texts)
     values = np.log1p(counts.data) * weight[counts.indices]
     row = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
@@ -119,6 +120,8 @@ def _vectors(texts: Any, weight: Array) -> Any:
 
 def _runs(texts: Any) -> Any:
     """Return how many runs of three bytes of each text fall into each bucket, sparse (n_texts, n_buckets)."""
+    import scipy.sparse as sp  # loading a model must not load it
+
     compute = cells.require_arrow().compute
     small = compute.replace_substring_regex(compute.utf8_lower(texts), r"\s+", " ")
     padded = compute.binary_join_element_wise(" ", small, " ", "")
