@@ -97,6 +97,7 @@ def test_rows_that_are_all_held_out_leave_the_choice_to_others(one_blas_thread):
 def test_a_ridge_chosen_jointly_ends_at_a_minimum(dtype, monkeypatch, one_blas_thread):
     monkeypatch.setattr(exact_search, "_MOST_FUNCTIONS", 0)
     monkeypatch.setattr(ridge_rule, "_FEW_ROWS", 100)
+    monkeypatch.setattr(ridge_rule, "_FEW_UNKNOWNS", 10)
     X, y = weighted_sine_rows(900, 1)[:2]
     shared = SharedActivation("exact")
     settings = {"directions": "random", "activation": shared, "basis": RBFBasis(9), "random_state": 0, "n_jobs": 1}

@@ -42,7 +42,7 @@ from .held_out import (
 )
 from .online import Terms
 from .problem import Fit
-from .ridge_rule import JUDGED_ROWS, RidgeChoice, best_ridge, by_leave_one_out, choose_jointly, many_rows, noise_of
+from .ridge_rule import JUDGED_ROWS, RidgeChoice, best_ridge, by_leave_one_out, by_one_part, choose_jointly, noise_of
 from .solvers.convex_loss import MadeRows, Risk, RiskSolution, choose_ridge, minimise_risk, on_row_space, ridge_grid
 from .solvers.convex_loss.descent import tolerance, whiten
 from .solvers.exact_search import ExactTask, descend
@@ -171,7 +171,8 @@ def _descend_exactly(fit: Fit, directions: Directions, learned: LearnedActivatio
         return _descend_exactly_by_loss(fit, directions, learned)
     spec, choices = fit.spec, dict[float, RidgeChoice]()
     double = replace(fit, problem=replace(fit.problem, source=in_double_precision(fit.source)))
-    judges = rows_to_judge_by(fit, JUDGED_ROWS) if many_rows(fit, fit.source.n_samples) else None
+    one_part = spec.alpha is None and by_one_part(fit, directions.n_components, fit.source.n_samples)
+    judges = rows_to_judge_by(fit, JUDGED_ROWS) if one_part else None
 
     def choose_ridge(a: Array, equations: NormalEquations) -> float:
         features = compile_map(directions, spec.basis.pieces(a[None]), a[None], double.source.dtype)

@@ -52,7 +52,7 @@ def best_ridge(
     """
     if fit.spec.alpha is not None:
         return RidgeChoice(fit.spec.alpha * directions.n_draws)
-    if equations.n_components > _FEW_UNKNOWNS and system.count > _FEW_ROWS and fit.spec.splits is None:
+    if by_one_part(fit, equations.n_components, system.count):
         rows = rows_to_judge_by(fit, JUDGED_ROWS)
         held_out = features.sum_equations(rows, fit.executor).scale(importance)
         if 0 < held_out.weight < equations.weight:
@@ -108,9 +108,9 @@ def _by_hold_out(kept: RidgeSystem, held_out: NormalEquations, ridges: Array, ex
     return RidgeChoice(float(ridges[best]), known[best])
 
 
-def many_rows(fit: Fit, n_rows: float) -> bool:
-    """Whether a ridge is to be chosen, and one part of the rows is enough to choose by."""
-    return fit.spec.alpha is None and fit.spec.splits is None and n_rows > _FEW_ROWS
+def by_one_part(fit: Fit, n_components: int, n_rows: float) -> bool:
+    """Whether one part of the rows chooses a ridge: where leave-one-out, which uses all, takes long."""
+    return fit.spec.splits is None and n_components > _FEW_UNKNOWNS and n_rows > _FEW_ROWS
 
 
 def choose_jointly(problem: WholeProblem, place: Place, sums: JointSums, rows: BlockSource) -> RidgeChoice | None:
