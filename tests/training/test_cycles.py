@@ -1,17 +1,14 @@
-"""Columns that go round: hours, weekdays and days of the year are learned as curves that end where they begin."""
+"""Columns that go round: curves that end where they begin."""
 
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from rflaf import RFLAFRegressor
 from rflaf.functions._kernels.bounds import close
 from rflaf.functions._kernels.refined import Parameters
 from rflaf.functions.bases import BSplineBasis
 from rflaf.functions.densities import Gaussian
-from rflaf.rows.tables import make_encoding, summarise
 from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
 from rflaf.training.solvers.refined.ensemble import Members, train_members
 from rflaf.training.solvers.refined.recipes import Recipe
@@ -31,23 +28,6 @@ def test_a_projection_closes_the_curves_it_is_told_to_and_no_others():
     np.testing.assert_allclose(parameters.ramps, expected, atol=1e-6)
     np.testing.assert_array_equal(parameters.W[:2], before.W[:2])
     assert not parameters.W[2].any()
-
-
-def test_columns_of_dates_and_times_go_round():
-    table = pd.DataFrame(
-        {
-            "x": np.arange(40.0) % 7,
-            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(40) * 37, unit="h"),
-            "day": (pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(40), unit="D")).strftime("%Y-%m-%d"),
-            "clock": [f"{hour % 24:02d}:30" for hour in range(40)],
-        }
-    )
-    encoding = make_encoding(summarise(table))
-    found = {encoding.feature_names[at]: (low, high) for at, low, high in encoding.cycles}
-    assert found == {
-        "when day of year": (1, 367), "when day of week": (0, 7), "when hour": (0, 24),
-        "day day of year": (1, 367), "day day of week": (0, 7), "clock": (0, 24),
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("nodes", [0, 9])
@@ -78,21 +58,3 @@ def test_a_closed_curve_ends_where_it_begins(nodes):
     np.testing.assert_allclose(values[-1], values[0], atol=1e-4 * np.abs(values).max())
     assert not trained.directions.W[1].any()
     assert np.abs(values - wave).max() > 0.01
-
-
-def hourly(n_rows, seed):
-    """Rows of four years whose target goes round with the year and the day, and its mean."""
-    rng = np.random.default_rng(seed)
-    when = pd.Timestamp("2019-01-01") + pd.to_timedelta(rng.integers(0, 4 * 365 * 24, n_rows), unit="h")
-    year = np.cos(2 * np.pi * (when.day_of_year.to_numpy() - 1) / 366 + 0.5)
-    mean = 2 * year + 1.5 * np.sin(2 * np.pi * when.hour.to_numpy() / 24) * (1 + year)
-    X = pd.DataFrame({"when": when, "x": rng.standard_normal(n_rows)})
-    return X, mean, mean + 0.3 * rng.standard_normal(n_rows)
-
-
-@pytest.mark.slow
-def test_a_periodic_truth_is_learned():
-    X, _, y = hourly(600, 0)
-    model = RFLAFRegressor(24, random_state=0, n_jobs=1).fit(X, y)
-    new, mean, _ = hourly(2000, 1)
-    assert np.mean((model.predict(new) - mean) ** 2) < 0.1 * np.var(mean)

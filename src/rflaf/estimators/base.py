@@ -246,9 +246,9 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
 
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
-        levels, cycles = (getattr(self.table_encoding_, name, ()) for name in ("level_counts", "cycles"))
+        levels = getattr(self.table_encoding_, "level_counts", ())
         limits = resolve_limits(self, source.n_features, source.n_outputs)
-        spec = replace(spec, levels=levels, cycles=cycles, limits=limits)
+        spec = replace(spec, levels=levels, limits=limits)
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (
             executor_for(source, resolve_n_jobs(self.n_jobs)) as workers,

@@ -39,14 +39,14 @@ def with_indicators(fit: Fit) -> Fit:
     measured = measure_finite(source, fit.executor)
     moments = replace(problem.moments, X=measured.X, range=measured.range)
     problem = replace(problem, source=source, proxy=proxy, moments=moments)
-    return replace(fit.respecified(levels=(), cycles=()), problem=problem)
+    return replace(fit.respecified(levels=()), problem=problem)
 
 
 def hunt_on_indicators(hunt: Hunt, levels: tuple[int, ...]) -> Hunt:
     """Return a hunt for models of indicators, on the same splits."""
     if not any(levels):
         return hunt
-    return replace(hunt, table=replace(hunt.table, X=indicators(hunt.table.X, levels), levels=(), cycles=()))
+    return replace(hunt, table=replace(hunt.table, X=indicators(hunt.table.X, levels), levels=()))
 
 
 def on_codes(fit: Fit, inside: Fit, result: FitResult) -> FitResult:

@@ -110,7 +110,7 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
     to_search = fit.source
     if spec.splits is None:
         to_search = fit.source.sample(SEARCH_ROWS * fit.source.n_samples // n_rows, fit.rng)
-    sample = replace(read(to_search, range(len(to_search)), _mean_weight(fit)), levels=spec.levels, cycles=spec.cycles)
+    sample = replace(read(to_search, range(len(to_search)), _mean_weight(fit)), levels=spec.levels)
     effort = _EFFORT_OF_MANY if n_rows > MOST_FOLDED_ROWS else max(_EFFORT, min(1.0, (_ALL_EPOCHS / n_rows) ** 0.5))
     if not fit.closed_form:
         effort = _EFFORT_OF_OTHERS

@@ -52,7 +52,6 @@ class FitSpec:
     balanced : the pool's activation minimises problem (8) of the paper, without a ridge, instead of problem (6)
     replace : a direction of the pool may be drawn several times
     levels : how many levels the codes of each column stand for, zero for numbers; empty where all are numbers
-    cycles : columns whose values go round, with the value they begin at and the same one a turn later
     splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
     search : how far to search for the activation
     limits : columns that a refined model must rise or fall in, and those that may act together
@@ -84,7 +83,6 @@ class FitSpec:
     replace: bool = True
     intercept: bool = True
     levels: tuple[int, ...] = ()
-    cycles: tuple[tuple[int, float, float], ...] = ()
     splits: tuple[tuple[Array, Array], ...] | None = None
     search: Search = field(default_factory=Search)
     limits: Limits = field(default_factory=Limits)

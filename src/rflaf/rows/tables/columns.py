@@ -13,7 +13,6 @@ from . import cells
 from .readings import READINGS, UNITS, dates_in, numbers_in
 from .statistics import LevelStatistic, check_text
 
-_YEAR, _WEEK, _DAY = (1.0, 367.0), (0.0, 7.0), (0.0, 24.0)  # where turns begin and end
 _CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
 
 
@@ -60,11 +59,6 @@ class NumberColumn:
     @property
     def feature_names(self) -> tuple[str, ...]:
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
-
-    @property
-    def cycles(self) -> tuple[tuple[int, float, float], ...]:
-        """Times of the day go round."""
-        return ((0, *_DAY),) if self.reading == "time" else ()
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         values = _without_words(values, self.words)
@@ -151,11 +145,6 @@ class DateColumn:
     def feature_names(self) -> tuple[str, ...]:
         parts = ["days", "day of year", "day of week", *["hour"] * self.hours, *["missing"] * self.indicator]
         return tuple(f"{self.name} {part}" for part in parts)
-
-    @property
-    def cycles(self) -> tuple[tuple[int, float, float], ...]:
-        """The parts that go round: the last day of a year is next to the first."""
-        return ((1, *_YEAR), (2, *_WEEK), *[(3, *_DAY)] * self.hours)
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         pa = cells.require_arrow()

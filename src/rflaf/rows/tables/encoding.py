@@ -124,15 +124,6 @@ class TableEncoding:
         """For each column of the array the number of its levels; 0 for a number."""
         return tuple(map(len, self.level_names))
 
-    @property
-    def cycles(self) -> tuple[tuple[int, float, float], ...]:
-        """Columns of the array that go round, with the value they begin at and the same one a turn later."""
-        found, first = list[tuple[int, float, float]](), 0
-        for column in self.columns:
-            found += [(first + at, low, high) for at, low, high in getattr(column, "cycles", ())]
-            first += len(column.feature_names)
-        return tuple(found)
-
     def unseen_levels(self, table: Any) -> dict[str, tuple[list[str], float]]:
         """Return by column of categories the levels of a table that the fit did not have, and their share of the rows.
 
