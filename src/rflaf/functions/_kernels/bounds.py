@@ -2,7 +2,7 @@
 
 A component reads a column freely, only upwards, only downwards or not at all, and its activation may have to rise.
 B-splines with non-decreasing coefficients do not fall, so a component that rises, read upwards in a column, rises
-with the column everywhere. A closed curve ends where it begins: it has no line, and its ramps sum to zero.
+with the column everywhere.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ FREE = 2
 class Bounds(NamedTuple):
     """``sign`` (n_linear + n_curves + n_levels, S), int8: 1, -1, 0 for a column not read, `FREE`; ``rises`` (S,), bool.
 
-    ``closed`` (n_curves,), bool, says which curves are closed. Empty arrays bound nothing.
+    Empty arrays bound nothing.
     """
 
     sign: Any
     rises: Any
-    closed: Any
 
 
-NO_BOUNDS = Bounds(np.zeros((0, 0), np.int8), np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+NO_BOUNDS = Bounds(np.zeros((0, 0), np.int8), np.zeros(0, np.bool_))
 
 
 @part
@@ -67,28 +66,11 @@ def rise(c: Any, row: Any, level: Any, weight: Any) -> None:
 
 
 @part
-def close(parameters: Any, start: Any, closed: Any) -> None:
-    """Take the line from every closed curve, and the mean from its ramps, which are all of one size."""
-    n_linear, width = parameters.scale.size - (start.size - 1), parameters.W.shape[1]
-    for curve in range(closed.size):
-        if closed[curve]:
-            n_ramps = np.float32(start[curve + 1] - start[curve] - 1)
-            for j in range(width):
-                parameters.W[n_linear + curve, j] = 0
-                total = np.float32(0)
-                for k in range(start[curve] + 1, start[curve + 1]):
-                    total += parameters.ramps[k, j]
-                for k in range(start[curve] + 1, start[curve + 1]):
-                    parameters.ramps[k, j] -= total / n_ramps
-
-
-@part
 def project(parameters: Any, start: Any, bounds: Any, level: Any, weight: Any) -> None:
     """Move the parameters to the nearest that keep the bounds; ``start`` (n_curves + 1,) of the nodes of the curves.
 
     ``level`` and ``weight`` are buffers, of one number for every function of the basis.
     """
-    close(parameters, start, bounds.closed)
     if bounds.rises.size == 0:
         return
     n_linear = parameters.scale.size - (start.size - 1)

@@ -21,8 +21,6 @@ from rflaf.functions.curves import Knots, no_knots, one_over_gaps, place_knots
 from rflaf.rows.blocks import BlockSource, stack
 
 _ROWS_AT_ONCE = 2048
-Cycle = tuple[int, float, float]  # a column, the value it begins at, and the same one a turn later
-_NODES_OF_A_TURN = 25  # where other columns are straight
 FARTHEST = 1e15  # standard deviations of a row that hardly weighs anything
 
 
@@ -31,14 +29,12 @@ class RowsInMemory:
     """Rows in memory: ``X`` (n, n_features) dense, ``y`` (n, n_outputs), ``weight`` (n,) of mean one.
 
     ``levels`` says how many levels the codes of each column stand for, zero for numbers; empty where all are numbers.
-    ``cycles`` names the columns whose values go round, with the value they begin at and the same one a turn later.
     """
 
     X: Array
     y: Array
     weight: Array
     levels: tuple[int, ...] = ()
-    cycles: tuple[Cycle, ...] = ()
 
     @property
     def n_rows(self) -> int:
@@ -68,19 +64,12 @@ class Encoding:
     mean, scale : (n_features,); a scale of zero leaves a column out
     knots : of the curved columns
     levels : (n_features,), how many levels a column has, zero for numbers; empty where all are numbers
-    cycles : columns whose curves end where they begin
     """
 
     mean: Array
     scale: Array
     knots: Knots
     levels: tuple[int, ...] = ()
-    cycles: tuple[Cycle, ...] = ()
-
-    @property
-    def closed(self) -> Array:
-        """Return which curves are closed, (n_curves,)."""
-        return np.isin(self.knots.columns, [column for column, _, _ in self.cycles])
 
     @property
     def linear(self) -> Array:
@@ -135,20 +124,8 @@ def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int) -> Encodi
     """Place the knots of the columns and state their scaling."""
     numbers = (scale > 0) & ~np.array(table.levels or np.zeros(scale.size), bool)
     varying = np.where(numbers, table.X, 0)  # a column constant to rounding has no curve
-    if not nodes:  # straight, but for what goes round
-        turning = np.isin(np.arange(scale.size), [column for column, _, _ in table.cycles])
-        varying = np.where(turning, varying, 0)
-    knots = place_knots(varying, nodes or _NODES_OF_A_TURN) if nodes or table.cycles else no_knots()
-    return Encoding(mean, scale, _with_ends(knots, table.cycles), table.levels, table.cycles)
-
-
-def _with_ends(knots: Knots, cycles: tuple[Cycle, ...]) -> Knots:
-    """Return the nodes with both ends of every turn among them."""
-    ends = {column: (low, high) for column, low, high in cycles}
-    if not ends:
-        return knots
-    nodes = [np.union1d(knots.of(k), ends.get(int(column), ())) for k, column in enumerate(knots.columns)]
-    return Knots(knots.columns, np.cumsum([0, *(part.size for part in nodes)]), np.concatenate([np.zeros(0), *nodes]))
+    knots = place_knots(varying, nodes) if nodes else no_knots()
+    return Encoding(mean, scale, knots, table.levels)
 
 
 class Chunks(Protocol):

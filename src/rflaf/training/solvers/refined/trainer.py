@@ -202,9 +202,9 @@ def start_trainer(
     columns, width = encoding.columns, shape.n_components
     padded = width + -width % kernels.LANE
     pieces = shape.basis.pieces()
-    bounds = shape.limits.bounds(encoding.weight_columns, width, padded)._replace(closed=encoding.closed)
+    bounds = shape.limits.bounds(encoding.weight_columns, width, padded)
     nodes = _ramps(encoding, rows)
-    W, levels, ramps, bias = _first_directions(encoding, nodes, X, shape, bounds, rng)
+    W, levels, bias = _first_directions(encoding, nodes, X, shape, bounds, rng)
     n_outputs, n_tables = rows.y.shape[1], 1 if shape.shared else width
     fixed = n_outputs == 1 and not shape.shared
     V = np.ones((1, width)) if fixed else rng.standard_normal((n_outputs, width))
@@ -215,7 +215,7 @@ def start_trainer(
 
     parameters = kernels.Parameters(
         W=wide(W / pieces.step),
-        ramps=wide(np.vstack([ramps, levels]) / pieces.step),
+        ramps=wide(np.vstack([np.zeros((n_nodes, width)), levels / pieces.step])),
         bias=wide((bias - pieces.low) / pieces.step - 0.5),
         C=np.zeros((n_tables, shape.basis.n_basis), np.float32),
         V=wide(V),
@@ -247,47 +247,21 @@ def start_trainer(
 
 def _first_directions(
     encoding: Encoding, nodes: kernels.Nodes, X: Array, shape: Shape, bounds: Bounds, rng: np.random.Generator
-) -> tuple[Array, Array, Array, Array]:
-    """Random weights of standardised columns, levels and ramps, so that projections have unit spread, and offsets.
-
-    A closed curve is a sine of a random phase, all others are straight.
-    """
+) -> tuple[Array, Array, Array]:
+    """Random weights of standardised columns and of levels, so that projections have unit spread; and their offsets."""
     x, start = encoding.standardise(X, encoding.columns), encoding.level_start
     n_numbers, n_levels, width = x.shape[1], int(start[-1] - start[0]), shape.n_components
     n_weights = n_numbers + n_levels
     W = draw(shape.density, n_weights, width, rng).W if n_weights else np.zeros((0, width))
     W = bounded_start(W, bounds)
-    W, ramps, turns = _first_turns(encoding, nodes, X, W, rng)
-    projections = x @ W[:n_numbers] + turns
+    projections = x @ W[:n_numbers]
     for category, column in enumerate(encoding.categories):
         part = slice(start[category], start[category + 1])
         values = W[n_numbers:][start[category] - start[0] : start[category + 1] - start[0]]
         projections += values[X[:, column].astype(np.intp)] - _shares(nodes, part) @ values
     spread = projections.std(axis=0) if shape.bandwidth is None else np.full(width, shape.bandwidth)
     spread = np.where(spread > 0, spread, 1.0)
-    return W[:n_numbers] / spread, W[n_numbers:] / spread, ramps / spread, -projections.mean(axis=0) / spread
-
-
-def _first_turns(
-    encoding: Encoding, nodes: kernels.Nodes, X: Array, W: Array, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Return the weights without those of closed curves, the ramps of these, and what they add to rows ``X``."""
-    knots, ramps = encoding.knots, np.zeros((encoding.knots.nodes.size, W.shape[1]))
-    W, added = W.copy(), np.zeros((X.shape[0], W.shape[1]))
-    for curve in map(int, np.flatnonzero(encoding.closed)):
-        weight, q, part = W[encoding.linear.size + curve], knots.of(curve), slice(*knots.start[curve : curve + 2])
-        phase = 2 * np.pi * np.asarray(rng.random(W.shape[1]))
-        at_nodes, at_rows = (_wave(x, (q[0], q[-1]), weight, phase) for x in (q, X[:, knots.columns[curve]]))
-        ramps[part][1:] = np.diff(at_nodes, axis=0) / nodes.size[part][1:, None]
-        added += at_rows - at_rows.mean(axis=0)  # ramps have their mean taken from the bias
-        W[encoding.linear.size + curve] = 0
-    return W, ramps, added
-
-
-def _wave(x: Array, turn: tuple[float, float], weight: Array, phase: Array) -> Array:
-    """Return sines of unit mean square times ``weight`` (S,) that go round once in a turn, (n, S)."""
-    angle = 2 * np.pi * (x[:, None].astype(np.float64) - turn[0]) / (turn[1] - turn[0])
-    return np.asarray(np.sqrt(2) * weight * np.sin(angle + phase))
+    return W[:n_numbers] / spread, W[n_numbers:] / spread, -projections.mean(axis=0) / spread
 
 
 def _shares(nodes: kernels.Nodes, part: slice) -> Array:
