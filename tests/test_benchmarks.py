@@ -136,7 +136,7 @@ def test_a_benchmark_prints_its_table(name, tmp_path):
     if name == "pictures":
         command += ["--folder", str(tmp_path)]
     made_up = {key: value for key, value in os.environ.items() if key != "RFLAF_DATA_DIR"}
-    if name in {"breadth", "frontier", "widths"}:
+    if name in {"breadth", "frontier", "precision", "widths"}:
         made_up_sets(tmp_path)
         made_up["RFLAF_DATA_DIR"] = str(tmp_path)
     answer = subprocess.run(command, capture_output=True, text=True, check=False, env=made_up, cwd=tmp_path)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from cases import cases, check
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from tables import check_table, table_cases
+from mixed_tables import check_table, table_cases
 
 KINDS = {"arrays": (cases, check), "tables": (table_cases, check_table)}
 

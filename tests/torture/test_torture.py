@@ -7,7 +7,7 @@ import os
 import pytest
 from cases import cases, check
 from hypothesis import HealthCheck, given, settings
-from tables import check_table, table_cases
+from mixed_tables import check_table, table_cases
 
 
 @pytest.mark.slow

@@ -222,14 +222,15 @@ def held_out_ridges(monkeypatch):
 def test_with_many_unknowns_alpha_has_the_lowest_error_on_rows_held_out_by_content(intercept):
     X, y = sine_rows(300)
     result = fit(X, y, replace(PLAIN, alpha=None, intercept=intercept))
-    Z, held_out = result.model.features(X), folds_of(X, 5) == 0
+    Z, held_out = result.model.features(X), folds_of(X, 5, X.std(axis=0)) == 0
 
     def error(ridge: float) -> float:
         model = Ridge(ridge * np.count_nonzero(~held_out), fit_intercept=intercept)
         return float(np.mean((model.fit(Z[~held_out], y[~held_out]).predict(Z[held_out]) - y[held_out].ravel()) ** 2))
 
     found = result.terms.ridge
-    assert error(found) <= min(error(found * step) for step in (0.1, 0.3, 3.2, 10))
+    # The grid of ridges has an end, beyond which errors may fall by a little more.
+    assert error(found) <= 1.001 * min(error(found * step) for step in (0.1, 0.3, 3.2, 10))
 
 
 @pytest.mark.usefixtures("held_out_ridges")

@@ -174,8 +174,8 @@ class RandomFeatureModel:
         return out
 
     def decision_of_sample(self, X: Array) -> Array:
-        """`decision` at a few thousand rows, without the compiled loops, which would take longer to be compiled."""
-        return in_numpy.decision(*self._in_numpy, self.intercept, X)
+        """`decision` at a few thousand rows in double precision, without the loops, which take longer to compile."""
+        return in_numpy.decision(*self._in_numpy, self.intercept, X.astype(np.float64, copy=False))
 
     def feature_map(self, dtype: Any) -> _Map:
         """The features before they are multiplied by their importance, compiled for rows of ``dtype``."""
