@@ -108,8 +108,7 @@ class ErrorBands:
     spread : s(x)
     below, above : scores on either side, the same where intervals are symmetric
     both : whether ``below`` and ``above`` are of the same scores, |y - m| / s, else each takes half of what is left out
-    deviation : (n_outputs,), root mean square of (y - m) / s over the rows judged
-    typical : (n_outputs,), that of y - m over ``deviation``: the size s of the errors as a whole
+    typical : (n_outputs,), root mean square of s over the rows judged, but for rows far out; deviation : of (y - m) / s
     """
 
     spread: Spread

@@ -41,6 +41,7 @@ _FLOOR = 0.3  # of the median error: what is smaller says little of the spread
 _FOLDS = 10
 _TINY = np.finfo(float).tiny
 _PAYS = 1e-3  # of the error: a smaller gain leaves the spread constant
+_FAR_OUT = 1.5  # times the size of errors over that of scores: what the usual size may be at most
 SPREAD_MEMORY = 2**26  # bytes that suffice to fit a spread
 
 
@@ -128,8 +129,10 @@ def bands_of(scores: Array, size: Array, weight: Array, spread: Spread, symmetri
     deviation, of_errors, of_sizes = (
         np.sqrt(np.average(part**2, axis=0, weights=weight)) for part in (scores, scores * size, size)
     )
-    # The root mean square of the sizes themselves would be that of a single row far out, and shrink all others.
-    typical = np.where(deviation > 0, of_errors / np.where(deviation > 0, deviation, 1.0), of_sizes)
+    # Deviations that follow the sizes have the root mean square of the errors; but a single row far out may have nearly
+    # all of that of the sizes, and would shrink the deviations of all others.
+    most = _FAR_OUT * of_errors / np.where(deviation > 0, deviation, 1.0)
+    typical = np.where(deviation > 0, np.minimum(of_sizes, most), of_sizes)
     return ErrorBands(spread, below, above, symmetric, typical, deviation)
 
 
