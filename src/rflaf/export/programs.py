@@ -24,6 +24,7 @@ from .c_header import check_name, write_header
 from .formula import formula_of
 from .languages import DIALECTS, write_program
 from .onnx_graph import convert, register_onnx_converters
+from .precision import precision_of
 from .sql import write_select
 from .table_form import TableForm, form_of
 from .table_graph import convert_table, encoded_columns
@@ -68,7 +69,7 @@ def to_onnx(
     "label" (n_rows,) and "probabilities" (n_rows, n_classes), or scores for a loss without probabilities.
     Missing and infinite values are not checked.
     """
-    dtype = _precision(dtype)
+    dtype = precision_of(dtype, usual="float32")
     if not isinstance(estimator, RandomFeatureModel):
         check_is_fitted(estimator)
     if getattr(estimator, "table_encoding_", None) is not None:
@@ -100,7 +101,7 @@ def to_c(
     True
     """
     fixed = isinstance(dtype, str) and dtype == "int16"
-    formula = formula_of(estimator, np.float64 if fixed else _precision(dtype))
+    formula = formula_of(estimator, np.float64 if fixed else precision_of(dtype, usual="float32"))
     text = write_header(formula, name, _described(estimator), _form(estimator), fixed)
     if path is not None:
         _write(path, text.encode("ascii"))
@@ -168,16 +169,6 @@ def _form(estimator: Any) -> TableForm | None:
 def _write(path: str | os.PathLike[str], data: bytes) -> None:
     with replacing(Path(path)) as partial:
         partial.write_bytes(data)
-
-
-def _precision(dtype: DTypeLike) -> np.dtype[Any]:
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = ""
-    if name not in ("float32", "float64"):
-        raise InvalidParameterError("dtype must be float32 or float64", dtype, "Use 'float32'.")
-    return np.dtype(name)
 
 
 def _inputs(estimator: Any, dtype: np.dtype[Any], sample: Any) -> list[tuple[str, np.dtype[Any], int]]:

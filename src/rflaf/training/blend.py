@@ -23,7 +23,7 @@ from rflaf.functions.densities import Directions
 from rflaf.model.indicators import fold_indicators
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.training.solvers.refined.ensemble import merge_models
-from rflaf.training.solvers.refined.race import Settled
+from rflaf.training.solvers.refined.race import Settled, is_told_from
 from rflaf.training.solvers.refined.trainer import Refined
 
 from .levels import with_indicators
@@ -31,7 +31,7 @@ from .problem import Fit
 from .rivals import ADDITIVE, LINEAR, Rival, as_one_component, chosen_rival
 
 _log = logging.getLogger("rflaf")
-_AS_GOOD, _MOST_WORSE = 2.0, 1.5  # standard errors of the difference to the best, and times its error, at most
+_MOST_WORSE = 1.5  # times the error of the best, at most
 _PAYS, _PAYS_OVER_A_LINE = 0.005, 0.05  # of the error: what the mean must win on the rows held out
 _MOST_SHARE = 0.5  # of the components, for the simpler models
 _REACH = 4.0  # half-ranges of the projections that a line is followed to
@@ -55,7 +55,7 @@ def blend(fit: Fit, rivals: Sequence[Rival], found: Settled) -> Blend | None:
     if not fit.closed_form or found.outliers is not None or found.shape.whole or not rivals:
         return None
     losses = found.hunt.losses(found.shape.loss, found.outputs)
-    if rivals[0].losses.size != losses.size or found.hunt.table.y.shape[1] != fit.source.n_outputs:
+    if rivals[0].losses.size != losses.size:
         return None
     alone = chosen_rival(rivals, losses)
     if alone is not None and alone.name not in (LINEAR, ADDITIVE):
@@ -68,7 +68,8 @@ def blend(fit: Fit, rivals: Sequence[Rival], found: Settled) -> Blend | None:
     pays = _PAYS if alone is None or alone.name != LINEAR else _PAYS_OVER_A_LINE
     if not members or error > (1 - pays) * float((losses if alone is None else alone.losses).mean()):
         return None
-    parts = tuple(_part(fit, rival, found.hunt.table.X) for rival in members)
+    mean = with_indicators(fit).problem.moments.X.mean
+    parts = tuple(_part(fit, rival, mean, found.hunt.table.X) for rival in members)
     width = found.shape.n_components - sum(part.directions.n_components for part in parts)
     if width < (1 - _MOST_SHARE) * found.shape.n_components:
         return None
@@ -86,18 +87,16 @@ def _as_good(rivals: Sequence[Rival], losses: Array) -> list[Rival]:
 def _is_as_good(losses: Array, best: Array) -> bool:
     if not np.isfinite(losses).all():
         return False
-    worse = losses - best
-    within = worse.mean() <= _AS_GOOD * worse.std() / np.sqrt(worse.size)
-    return bool(within and losses.mean() <= _MOST_WORSE * best.mean())
+    return not is_told_from(losses, best) and bool(losses.mean() <= _MOST_WORSE * best.mean())
 
 
-def _part(fit: Fit, rival: Rival, X: Array) -> Refined:
-    """Return a simpler model in the units of a fit and the basis of its refined models."""
+def _part(fit: Fit, rival: Rival, mean: Array, X: Array) -> Refined:
+    """Return a simpler model in the units of a fit and the basis of its refined models; ``mean`` is of indicators."""
     model = rival.finish().model
     if rival.name == LINEAR:
         model = as_one_component(model)
     if any(fit.spec.levels):
-        model = fold_indicators(model, fit.spec.levels, with_indicators(fit).problem.moments.X.mean)
+        model = fold_indicators(model, fit.spec.levels, mean)
     stretch = fit.problem.units.stretch
     V = model.v * model.directions.importance[:, None] / np.where(stretch != 0, stretch, 1.0)
     part = Refined(_even(model.directions), model.curves, model.activation.coefficients, V)

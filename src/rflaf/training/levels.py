@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from rflaf.model.indicators import fold_indicators, typical_row
 from rflaf.model.profile import Profile
 from rflaf.rows.indicators import Indicators, codes_of, indicators
@@ -60,6 +58,6 @@ def on_codes(fit: Fit, inside: Fit, result: FitResult) -> FitResult:
     judged = result.judged
     if judged is not None:
         result = replace(result, judged=replace(judged, X=codes_of(judged.X, fit.spec.levels)))
-    profile = Profile.of(rows, model.decision(np.ascontiguousarray(rows)))
+    profile = Profile.of(rows, model.decision_of_sample(rows))
     result = replace(result, profile=profile)
     return replace(result, model=model, column_importance=model.column_importance(rows), centre=centre)

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from rflaf.errors import InvalidParameterError, UnreadableModelFile
+from rflaf.export.precision import precision_of
 from rflaf.rows.files.outputs import check_output, replacing
 
 from .envelope import FORMAT, pack, present, refuse_large, require_safetensors, unpack
@@ -57,7 +58,7 @@ def save(
     from .writing import header_of
 
     path = Path(path)
-    header, arrays = header_of(model, provenance, _is_small(dtype))
+    header, arrays = header_of(model, provenance, precision_of(dtype, usual="float64") == np.float32)
     refuse_large(path, header)
     with replacing(path) as temporary:
         temporary.write_bytes(pack(header, arrays))
@@ -66,16 +67,6 @@ def save(
         except UnreadableModelFile as error:
             rule = "a model must be finite and of one piece to be saved"
             raise InvalidParameterError(rule, str(error), "Fit it anew.") from None
-
-
-def _is_small(dtype: DTypeLike) -> bool:
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = ""
-    if name not in ("float32", "float64"):
-        raise InvalidParameterError("dtype must be float32 or float64", dtype, "Use 'float64'.")
-    return name == "float32"
 
 
 def load(path: str | Path) -> Any:

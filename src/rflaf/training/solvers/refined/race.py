@@ -215,9 +215,11 @@ def _blend(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> list[Trial]:
     if not hunt.is_folded or shape.whole or shape.n_components < _LEAST_BLENDED_WIDTH:
         return list(trials[:1])
     best = hunt.losses(shape.loss, trials[0].outputs)
-    as_good = [trials[0]]
-    for trial in trials[1:]:
-        worse = hunt.losses(shape.loss, trial.outputs) - best
-        if worse.mean() <= _AS_GOOD * worse.std() / np.sqrt(worse.size):
-            as_good.append(trial)
-    return as_good[:_MOST_BLENDED]
+    as_good = [trial for trial in trials[1:] if not is_told_from(hunt.losses(shape.loss, trial.outputs), best)]
+    return [trials[0], *as_good][:_MOST_BLENDED]
+
+
+def is_told_from(losses: Array, best: Array) -> bool:
+    """Return whether the rows held out tell a model from the best: by two standard errors of the difference."""
+    worse = losses - best
+    return not worse.mean() <= _AS_GOOD * worse.std() / np.sqrt(worse.size)
