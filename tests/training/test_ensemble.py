@@ -21,7 +21,7 @@ from rflaf.rows.executors import SingleThreadedBLAS, ThreadExecutor, fold_in_tur
 from rflaf.training import final_fit
 from rflaf.training.ridge_rule import RidgeChoice
 from rflaf.training.solvers.refined import ensemble
-from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
+from rflaf.training.solvers.refined.encoded_rows import RowsInMemory, encode
 from rflaf.training.solvers.refined.ensemble import (
     Members,
     merge_members,
@@ -35,6 +35,7 @@ from rflaf.training.solvers.refined.trainer import Shape, start_trainer
 
 RECIPE = Recipe(1e-5, nodes=9, split=3)
 SHAPE = Shape(70, BSplineBasis(10), False, Gaussian())
+Chunk = tuple[kernels.Rows, np.ndarray]
 each_output_count = pytest.mark.parametrize("n_outputs", [1, 2])
 
 
@@ -47,15 +48,15 @@ def some_table(n_rows: int = 400, n_outputs: int = 1) -> RowsInMemory:
 
 def begun(
     table: RowsInMemory, shape: Shape = SHAPE, recipe: Recipe = RECIPE, seed: int = 0
-) -> tuple[Members, InMemory]:
+) -> tuple[Members, list[Chunk]]:
     encoding = encode(table, table.X.mean(axis=0), table.X.std(axis=0), recipe.nodes)
     rows = encoding.rows(table.X, table.y, table.weight)
     members = start_members(encoding, rows, table.X, shape, recipe, np.random.default_rng(seed), table.n_rows)
-    return members, InMemory(rows, np.arange(table.n_rows))
+    return members, [(rows, np.arange(table.n_rows))]
 
 
-def outputs(members: Members, chunk: InMemory) -> list[np.ndarray]:
-    return [trainer.outputs(chunk.rows, chunk.index) for trainer in members.trainers]
+def outputs(members: Members, chunks: list[Chunk]) -> list[np.ndarray]:
+    return [trainer.outputs(*chunks[0]) for trainer in members.trainers]
 
 
 def folded(members: Members) -> RandomFeatureModel:
@@ -95,12 +96,12 @@ def test_members_differ_and_those_of_one_activation_stay_together():
 @pytest.mark.parametrize("nodes", [0, 9])
 def test_the_model_of_all_members_is_their_mean(nodes, n_outputs):
     table = some_table(n_outputs=n_outputs)
-    members, chunk = begun(table, recipe=replace(RECIPE, nodes=nodes))
-    train_members(members, chunk, table.n_rows, 0.2)
+    members, chunks = begun(table, recipe=replace(RECIPE, nodes=nodes))
+    train_members(members, chunks, table.n_rows, 0.2)
     model = folded(members)
     assert model.n_components == 70
     assert (model.curves is not None) == bool(nodes)
-    own = outputs(members, chunk)
+    own = outputs(members, chunks)
     assert np.abs(own[0] - own[1]).max() > 1e-3
     np.testing.assert_allclose(model.decision(table.X), np.mean(own, axis=0), atol=1e-4)
 
@@ -108,15 +109,15 @@ def test_the_model_of_all_members_is_their_mean(nodes, n_outputs):
 def test_a_member_is_trained_as_if_it_were_alone():
     table = some_table()
     with SingleThreadedBLAS():
-        members, chunk = begun(table)
-        trace = train_members(members, chunk, table.n_rows, 0.2)
+        members, chunks = begun(table)
+        trace = train_members(members, chunks, table.n_rows, 0.2)
         traces = []
         for k, (shape, generator) in enumerate(share_out(SHAPE, RECIPE, np.random.default_rng(0))):
             encoding = members.trainers[k].encoding
-            trainer = start_trainer(encoding, chunk.rows, table.X, shape, RECIPE, generator, table.n_rows)
+            trainer = start_trainer(encoding, chunks[0][0], table.X, shape, RECIPE, generator, table.n_rows)
             single = Members((trainer,), (generator,), np.random.default_rng(0))
-            traces.append(train_members(single, chunk, table.n_rows, 0.2))
-            np.testing.assert_array_equal(outputs(single, chunk)[0], outputs(members, chunk)[k])
+            traces.append(train_members(single, chunks, table.n_rows, 0.2))
+            np.testing.assert_array_equal(outputs(single, chunks)[0], outputs(members, chunks)[k])
     np.testing.assert_allclose(np.mean(traces, axis=0), trace, rtol=1e-12)
 
 
@@ -127,13 +128,13 @@ def test_many_epochs_in_one_call_are_those_of_many_calls(monkeypatch, at_a_time)
     with SingleThreadedBLAS():
         ends = []
         for in_one_call in (True, False):
-            members, chunk = begun(table)
+            members, chunks = begun(table)
             alone = Members(members.trainers[:1], members.generators[:1], np.random.default_rng(0))
             if in_one_call:
-                train_alone(alone.trainers[0], alone.generators[0], chunk.rows, index, 0.1)
+                train_alone(alone.trainers[0], alone.generators[0], chunks[0][0], index, 0.1)
             else:
-                train_members(alone, InMemory(chunk.rows, index), index.size, 0.1)
-            ends.append((outputs(alone, chunk)[0], alone.generators[0].integers(2**62)))
+                train_members(alone, [(chunks[0][0], index)], index.size, 0.1)
+            ends.append((outputs(alone, chunks)[0], alone.generators[0].integers(2**62)))
     np.testing.assert_array_equal(ends[0][0], ends[1][0])
     assert ends[0][1] == ends[1][1]
 
@@ -143,9 +144,9 @@ def test_members_side_by_side_end_where_they_do_in_turn():
     ends = []
     for n_workers in (1, 2, 4):
         with ThreadExecutor(n_workers) as executor:
-            members, chunk = begun(table)
-            train_members(members, chunk, table.n_rows, 0.2, executor.fold, executor.side_by_side)
-            ends.append(outputs(members, chunk))
+            members, chunks = begun(table)
+            train_members(members, chunks, table.n_rows, 0.2, executor.fold, executor.side_by_side)
+            ends.append(outputs(members, chunks))
     np.testing.assert_array_equal(ends[0], ends[1])
     np.testing.assert_array_equal(ends[0], ends[2])
 
@@ -170,12 +171,12 @@ def test_training_that_is_taken_up_again_ends_where_it_would_have():
         return fold_in_turn(n_steps - middle, stages[middle], lambda before, step: advance(before, middle + step))
 
     with SingleThreadedBLAS():
-        members, chunk = begun(table)
-        whole = train_members(members, chunk, table.n_rows, 0.2, watch)
+        members, chunks = begun(table)
+        whole = train_members(members, chunks, table.n_rows, 0.2, watch)
         again, _ = begun(table)
-        resumed = train_members(again, chunk, table.n_rows, 0.2, go_on)
+        resumed = train_members(again, chunks, table.n_rows, 0.2, go_on)
     np.testing.assert_array_equal(whole, resumed)
-    np.testing.assert_array_equal(outputs(members, chunk), outputs(again, chunk))
+    np.testing.assert_array_equal(outputs(members, chunks), outputs(again, chunks))
 
 
 PARTS = ("parameters", "moments", "squares")
@@ -189,8 +190,8 @@ def test_members_learn_noise_less_by_heart_than_one_wide_model():
     table = RowsInMemory(X[:600], (truth[:600] + 0.5 * rng.standard_normal(600))[:, None], np.ones(600))
     errors = {}
     for split in (0, 3):
-        members, chunk = begun(table, replace(SHAPE, n_components=96), replace(RECIPE, split=split))
-        train_members(members, chunk, 600)
+        members, chunks = begun(table, replace(SHAPE, n_components=96), replace(RECIPE, split=split))
+        train_members(members, chunks, 600)
         off = folded(members).decision(X[600:])[:, 0] - truth[600:]
         errors[split] = np.mean(off**2)
     assert errors[3] < 0.8 * errors[0]

@@ -15,7 +15,7 @@ from rflaf.model.indicators import fold_indicators, fold_values, typical_row
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.indicators import Indicators, indicators
-from rflaf.training.solvers.refined.encoded_rows import InMemory, RowsInMemory, encode
+from rflaf.training.solvers.refined.encoded_rows import RowsInMemory, encode
 from rflaf.training.solvers.refined.ensemble import Members, train_members
 from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.trainer import Shape, start_trainer, unscaled
@@ -83,7 +83,7 @@ def test_a_trained_model_says_the_same_of_codes_and_its_unseen_levels_have_the_m
     rows = encoding.rows(X, y, table.weight)
     shape = Shape(8, BSplineBasis(16), False, Gaussian())
     trainer = start_trainer(encoding, rows, X, shape, Recipe(1e-4, nodes=nodes), rng, 400)
-    train_members(Members((trainer,), (rng,), rng), InMemory(rows, np.arange(400)), 400, 0.1)
+    train_members(Members((trainer,), (rng,), rng), [(rows, np.arange(400))], 400, 0.1)
     refined = unscaled(trainer)
     model = RandomFeatureModel(
         refined.directions, Activation(shape.basis, refined.a), refined.V, np.zeros(1), refined.curves

@@ -18,7 +18,6 @@ from rflaf.training.solvers.leverage import (
     Leverage,
     leverage_scores,
     resample,
-    sampled_leverage_scores,
     scores_from_equations,
     sum_pool,
 )
@@ -176,7 +175,7 @@ def test_a_sample_of_all_rows_gives_the_exact_scores(n_rows):
     source, pool = some_pool(n_rows=700)
     with ThreadExecutor() as executor:
         exact = leverage_scores(source, pool, None, executor)
-        sampled = sampled_leverage_scores(source, pool, None, n_rows, np.random.default_rng(0), executor)
+        sampled = sum_pool(source, pool, n_rows, np.random.default_rng(0), executor).scores(None)
     np.testing.assert_array_equal(sampled.scores, exact.scores)
     assert (sampled.lam, sampled.relative_error) == (exact.lam, 0)
 
@@ -189,8 +188,7 @@ def test_the_stated_error_of_sampled_scores_is_the_error_they_have(lam, n_rows, 
     with ThreadExecutor() as executor:
         exact = leverage_scores(source, pool, lam, executor).scores
         sampled = [
-            sampled_leverage_scores(source, pool, lam, n_rows, np.random.default_rng(seed), executor)
-            for seed in range(8)
+            sum_pool(source, pool, n_rows, np.random.default_rng(seed), executor).scores(lam) for seed in range(8)
         ]
     actual = np.mean([np.linalg.norm(one.scores - exact) / np.linalg.norm(exact) for one in sampled])
     stated = np.mean([one.relative_error for one in sampled])
@@ -200,7 +198,7 @@ def test_the_stated_error_of_sampled_scores_is_the_error_they_have(lam, n_rows, 
 def test_lambda_of_sampled_scores_is_that_of_the_whole_table():
     source, pool = some_pool(n_rows=3600, pool_size=20)
     with ThreadExecutor() as executor:
-        sampled = sampled_leverage_scores(source, pool, None, 400, np.random.default_rng(0), executor)
+        sampled = sum_pool(source, pool, 400, np.random.default_rng(0), executor).scores(None)
     assert sampled.lam == pytest.approx(3600**-0.5)
 
 

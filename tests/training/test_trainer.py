@@ -27,7 +27,7 @@ from rflaf.functions.losses import Huber, Squared
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import SingleThreadedBLAS
-from rflaf.training.solvers.refined.encoded_rows import Encoding, InMemory, RowsInMemory, Streamed, encode, read
+from rflaf.training.solvers.refined.encoded_rows import Encoding, RowsInMemory, Streamed, encode, read
 from rflaf.training.solvers.refined.ensemble import Members, train_members
 from rflaf.training.solvers.refined.recipes import Recipe
 from rflaf.training.solvers.refined.trainer import Shape, Trainer, start_trainer, unscaled
@@ -525,7 +525,7 @@ def trained(
     rows = encoding.rows(table.X, table.y, table.weight)
     what = Shape(width, BSplineBasis(16) if basis is None else basis, shared, Gaussian(), **shape)
     trainer = start_trainer(encoding, rows, table.X, what, Recipe(alpha, nodes=nodes), rng, table.n_rows)
-    trace = train_members(alone(trainer, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, effort)
+    trace = train_members(alone(trainer, rng), [(rows, np.arange(table.n_rows))], table.n_rows, effort)
     return trainer, rows, trace
 
 
@@ -913,7 +913,7 @@ def test_one_chunk_of_a_source_trains_as_the_table_in_memory():
         from_source = train_members(alone(trainer, rng), chunks, table.n_rows, 0.2)
         again, rng = start_again(table, chunks.encoding)
         rows = chunks.encoding.rows(table.X, table.y, table.weight)
-        in_memory = train_members(alone(again, rng), InMemory(rows, np.arange(table.n_rows)), table.n_rows, 0.2)
+        in_memory = train_members(alone(again, rng), [(rows, np.arange(table.n_rows))], table.n_rows, 0.2)
     np.testing.assert_array_equal(from_source, in_memory)
     np.testing.assert_array_equal(trainer.parameters.W, again.parameters.W)
 
@@ -953,7 +953,7 @@ def test_only_the_rows_of_the_index_are_trained_on():
     for each in (table, spoilt):
         trainer, rng = start_again(each, encoded(each, 33))
         rows = trainer.encoding.rows(each.X, each.y, each.weight)
-        train_members(alone(trainer, rng), InMemory(rows, np.arange(200)), 200, 0.1)
+        train_members(alone(trainer, rng), [(rows, np.arange(200))], 200, 0.1)
         trainers.append(trainer)
     np.testing.assert_array_equal(trainers[0].parameters.C, trainers[1].parameters.C)
 
@@ -979,7 +979,7 @@ def test_the_trace_has_one_mean_loss_an_epoch(effort, epochs):
     trainer, rng = start_again(table, encoded(table, 33))
     assert trainer.recipe.epochs(4000) == 45
     rows = trainer.encoding.rows(table.X, table.y, table.weight)
-    trace = train_members(alone(trainer, rng), InMemory(rows, np.arange(4000)), 4000, effort)
+    trace = train_members(alone(trainer, rng), [(rows, np.arange(4000))], 4000, effort)
     assert trace.shape == (epochs,)
     assert 0.05 * table.y.var() < trace[0] < 1.5 * table.y.var()
 

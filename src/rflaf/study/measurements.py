@@ -187,11 +187,6 @@ class Order:
     of_mass: float
     of_theorem: float
 
-    @property
-    def as_predicted(self) -> bool:
-        """Whether the predicted power lies in the interval."""
-        return self.low <= self.predicted <= self.high
-
 
 def measure_order(
     spectrum: Spectrum,

@@ -147,13 +147,6 @@ def leverage_scores(source: BlockSource, pool: FeatureMap, lam: float | None, ex
     return scores_from_equations(pool.sum_equations(source, executor), lam)
 
 
-def sampled_leverage_scores(
-    source: BlockSource, pool: FeatureMap, lam: float | None, n_rows: int, rng: np.random.Generator, executor: Executor
-) -> Leverage:
-    """Scores from a sample of rows, with their error estimated."""
-    return sum_pool(source, pool, n_rows, rng, executor).scores(lam)
-
-
 @dataclass(frozen=True, slots=True)
 class PoolSums:
     """Normal equations of the pool's features over rows: all of them, or a sample and its two halves.

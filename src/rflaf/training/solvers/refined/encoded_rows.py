@@ -138,20 +138,6 @@ class Chunks(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class InMemory:
-    """One chunk: some of the rows of an encoded table."""
-
-    rows: Rows
-    index: Array
-
-    def __len__(self) -> int:
-        return 1
-
-    def __getitem__(self, i: int) -> tuple[Rows, Array]:
-        return self.rows, self.index
-
-
-@dataclass(frozen=True, slots=True)
 class Streamed:
     """All rows of a source, encoded as many blocks at a time as ``memory`` holds; kept where one chunk holds them."""
 
