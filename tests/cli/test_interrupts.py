@@ -106,6 +106,11 @@ def test_the_target_can_be_neither_dropped_nor_an_input(table, option, target, t
     assert f"{option} must name a column other than the target; got 'y'" in line
 
 
+def test_a_category_cannot_be_dropped_too(table, tmp_path, capsys):
+    line = refusal(capsys, "fit", table, "--target", "y", "--out", tmp_path / "m", "--drop", "a", "--category", "a")
+    assert "--category must name a column that is kept; got 'a'. Do not --drop it too." in line
+
+
 def test_predictions_go_to_standard_output_by_a_dash_and_never_into_a_workbook(table, tmp_path, capsys):
     model = tmp_path / "m.rflaf"
     output(capsys, "fit", table, "--target", "y", "--out", model, "--width", "3")

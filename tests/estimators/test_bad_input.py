@@ -262,10 +262,11 @@ def test_a_single_row_is_refused(estimator_class, stored):
         (DAYS.to_numpy(), ["must be numbers", "datetime64", "Subtract a date"]),
         (pd.Series(DAYS.tz_localize("UTC")), ["must be numbers", "Timestamp", "Subtract a date"]),
         (DAYS - DAYS[0], ["must be numbers", "timedelta64", "Subtract a date"]),
+        (pd.Series(DAYS.to_period("D")), ["must be numbers", "Period", "Subtract a date"]),
     ],
     ids=[
         "a row short", "three dimensions", "no outputs", "NaN", "inf", "a string", "strings", "complex", "overflow",
-        "nothing", "dates", "dates of a zone", "durations",
+        "nothing", "dates", "dates of a zone", "durations", "periods",
     ],
 )  # fmt: skip
 @each_estimator

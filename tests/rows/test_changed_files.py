@@ -101,3 +101,10 @@ def test_a_numpy_file_cut_short_names_itself(tmp_path, monkeypatch):
         file[4000:5000]
     with pytest.raises(InvalidParameterError, match=r"one whole array; got .*rows.npy"):
         MODEL.fit(path, Y)
+
+
+def test_nobody_is_advised_to_unpickle_a_file_that_is_no_array(tmp_path):
+    (tmp_path / "rows.npy").write_bytes(b"\x93NU")
+    with pytest.raises(InvalidParameterError, match=r"rows.npy: no array of numbers'. Write it with np.save") as caught:
+        MODEL.fit(tmp_path / "rows.npy", Y)
+    assert "unsafely" not in str(caught.value)

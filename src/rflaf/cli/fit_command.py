@@ -163,6 +163,8 @@ class FitCommand:
                 if name in given:
                     rule = f"{option} must name a column other than the target"
                     raise InvalidParameterError(rule, name, "Leave it out, or predict another column.")
+            for both in sorted(set(exclude) & set(categories)):
+                raise InvalidParameterError("--category must name a column that is kept", both, "Do not --drop it too.")
             scanned = scan_table(table, name, memory=memory)
         n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
         scanned = replace(scanned, summary=scanned.summary.without_gaps(name)) if n_unknown else scanned

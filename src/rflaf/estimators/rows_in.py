@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -338,10 +338,11 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
 
 
 def _refuse_times(y: Array) -> None:
-    """Refuse dates and durations as targets of a regression, also those that an array holds as objects."""
-    of_objects = y.dtype.kind == "O" and y.size and isinstance(y.flat[0], (date, timedelta, np.datetime64))
+    """Refuse dates, periods and durations as targets of a regression, also those that an array holds as objects."""
+    first = y.flat[0] if y.dtype.kind == "O" and y.size else None
+    of_objects = isinstance(first, (timedelta, np.datetime64)) or hasattr(first, "year")
     if y.dtype.kind in "mM" or of_objects:
-        kind = type(y.flat[0]).__name__ if of_objects else str(y.dtype)
+        kind = type(first).__name__ if of_objects else str(y.dtype)
         rule = "targets of a regression must be numbers"
         raise InvalidParameterError(rule, kind, "Subtract a date and divide by a unit of time.")
 

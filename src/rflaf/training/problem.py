@@ -131,14 +131,14 @@ def measure_finite(source: BlockSource, executor: Executor) -> TableMoments:
         if not _LEAST_WEIGHT <= weight <= _MOST_WEIGHT:
             rule = f"the mean of the weights above zero must be from {_LEAST_WEIGHT:g} to {_MOST_WEIGHT:g}"
             raise InvalidParameterError(rule, weight, "Divide the weights by their mean.")
-        finite = all(np.isfinite(part).all() for of in (moments.X, moments.y) for part in (of.mean, of.deviation))
-        spreads = {"X": moments.X.scale, "y": moments.y.scale}
-    if not finite:
-        raise InvalidParameterError(
-            "the variance of every column of X and y must be a finite number",
-            "an overflow",
-            "Divide columns with values above 1e150 by a constant.",
-        )
+        measured = {"X": moments.X, "y": moments.y}
+        finite = {name: np.isfinite(of.mean) & np.isfinite(of.deviation) for name, of in measured.items()}
+        spreads = {name: of.scale for name, of in measured.items()}
+    for name, of_columns in finite.items():
+        for column in np.flatnonzero(~of_columns)[:1]:
+            rule = "the variance of every column of X and y must be a finite number"
+            found = f"an overflow in column {column} of {name}"
+            raise InvalidParameterError(rule, found, "Divide columns with values above 1e150 by a constant.")
     for name, spread in spreads.items():
         for column in np.flatnonzero((spread > 0) & (spread < _LEAST_SPREAD))[:1]:
             rule = f"the spread of every column of X and y must be zero, or at least {_LEAST_SPREAD:g}"

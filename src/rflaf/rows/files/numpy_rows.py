@@ -65,8 +65,9 @@ def _map(path: str) -> Array:
     try:
         rows: Array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # of the many that a damaged header ends in
+        reason = "no array of numbers" if "pickle" in str(error) else error  # NumPy's words advise to unpickle it
         raise InvalidParameterError(
-            "a .npy file must hold one whole array", f"{path}: {error}", "Write it with np.save."
+            "a .npy file must hold one whole array", f"{path}: {reason}", "Write it with np.save."
         ) from error
     return rows
 
