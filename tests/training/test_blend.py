@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rflaf import RFLAFRegressor
+from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.functions.bases import BSplineBasis
 from rflaf.model.indicators import fold_indicators
+from rflaf.training import blend as blending
 from rflaf.training import refined as steps
 from rflaf.training.levels import with_indicators
+from rflaf.training.rivals import ADDITIVE, LINEAR
 
 WIDTH = 48
 
@@ -86,3 +88,53 @@ def test_b_splines_give_a_line_exactly_within_their_interval(degree):
     averages = basis.interval[0] + basis.step * (np.arange(9) - (degree - 1) / 2)
     z = np.linspace(-2, 5, 101)
     np.testing.assert_allclose(basis.values(z) @ averages, z, atol=1e-12)
+
+
+LABELS = {
+    "two classes": (RFLAFClassifier, {}, lambda f, rng: (f + rng.logistic(size=f.size) > 0).astype(int)),
+    "three classes": (RFLAFClassifier, {}, lambda f, rng: np.digitize(f + rng.logistic(size=f.size), [-1, 1])),
+    "counts": (RFLAFRegressor, {"loss": "poisson"}, lambda f, rng: rng.poisson(np.exp(f / 2))),
+}
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+@pytest.mark.parametrize("kind", LABELS)
+def test_under_other_losses_the_mean_is_that_of_outputs_intercepts_included(kind, factor, monkeypatch):
+    made, seen, rng = blending.blend, [], np.random.default_rng(0)
+    monkeypatch.setattr(blending, "_is_as_good", lambda losses, best: True)
+    monkeypatch.setattr(blending, "_PAYS", -1e9)
+    monkeypatch.setattr(blending, "_PAYS_OVER_A_LINE", -1e9)
+    monkeypatch.setattr(blending, "preferred_rival", lambda fit, rivals, losses: None)
+    monkeypatch.setattr(steps, "blend", lambda *given: seen.append((given[0], made(*given))) or seen[-1][1])
+    monkeypatch.setattr(steps, "temperature", lambda *given: factor)
+    X = rng.normal([0, 5, -3], 1, (120, 3))
+    estimator, arguments, draw = LABELS[kind]
+    y = draw(X[:, 0] + np.abs(X[:, 1] - 5), rng)
+    model = estimator(WIDTH, random_state=0, **arguments).fit(X, y).model_
+    ((fit, mixed),) = seen
+    assert [rival.name for rival in mixed.rivals] == [LINEAR, ADDITIVE]
+    width, units, n_parts = mixed.found.shape.n_components, fit.problem.units, 1 + len(mixed.rivals)
+    base = units.shift + units.stretch * fit.problem.base
+    refined = n_parts / factor * (model.features(X)[:, :width] @ model.v[:width])
+    mean = base + (model.decision(X) - base) / factor
+    simple = [rival.finish().model.decision(X) for rival in mixed.rivals]
+    np.testing.assert_allclose(n_parts * mean, base + refined + np.sum(simple, axis=0), atol=1e-5)
+    assert model.n_components == WIDTH
+
+
+def test_models_too_wide_together_are_blended_one_at_a_time(monkeypatch):
+    tried = []
+
+    def mean_with(fit, rivals, found):
+        tried.append([rival.name for rival in rivals])
+        return made(fit, rivals, found) if len(rivals) == 1 else None
+
+    made = blending._mean_with
+    monkeypatch.setattr(blending, "_mean_with", mean_with)
+    monkeypatch.setattr(blending, "_is_as_good", lambda losses, best: True)
+    monkeypatch.setattr(blending, "_PAYS", -1e9)
+    monkeypatch.setattr(blending, "preferred_rival", lambda fit, rivals, losses: None)
+    X, y = noisy(np.random.default_rng(0))
+    model = RFLAFRegressor(WIDTH, random_state=0).fit(X, y)
+    assert tried == [[LINEAR, ADDITIVE], [LINEAR]]
+    assert model.model_.n_components == WIDTH

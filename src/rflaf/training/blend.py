@@ -2,6 +2,8 @@
 
     f = 1/K sum_k f_k,        k of: refined, linear, a sum of functions of single columns
 
+of outputs: answers under the squared loss, log odds of classes, log means of counts.
+
 Where rows are few or noisy, models of several kinds do equally well on the rows held out, and err on different rows:
 their mean errs less than any of them. All are sums of components of one basis, so their mean is one too, of the width
 asked for: the refined part has the components that the simpler ones leave. A line is a B-spline on its interval, which
@@ -28,7 +30,7 @@ from rflaf.training.solvers.refined.trainer import Refined
 
 from .levels import with_indicators
 from .problem import Fit
-from .rivals import ADDITIVE, LINEAR, Rival, as_one_component, chosen_rival
+from .rivals import ADDITIVE, LINEAR, Rival, as_one_component, preferred_rival
 
 _log = logging.getLogger("rflaf")
 _MOST_WORSE = 1.5  # times the error of the best, at most
@@ -39,42 +41,61 @@ _REACH = 4.0  # half-ranges of the projections that a line is followed to
 
 @dataclass(frozen=True, slots=True)
 class Blend:
-    """What the mean says of the rows held out, with a narrower refined part; the simpler models, and as its parts."""
+    """What the mean says of the rows held out, with a narrower refined part; the simpler models, and as its parts.
+
+    ``intercepts`` (n_parts, n_outputs) are those of the simpler models, in the units of the problem.
+    """
 
     found: Settled
     rivals: tuple[Rival, ...]
     parts: tuple[Refined, ...]
+    intercepts: Array
 
     def joined(self, refined: Refined) -> Refined:
         """Return the mean of a refined model and the simpler parts."""
         return merge_models([refined, *self.parts])
 
+    def intercept(self, base: Array) -> Array:
+        """Return the intercept of the mean, (n_outputs,), where that of the refined model is ``base``."""
+        return np.asarray(np.mean([base, *self.intercepts], axis=0))
+
 
 def blend(fit: Fit, rivals: Sequence[Rival], found: Settled) -> Blend | None:
     """Return the simpler models to blend a refined one with; None if one of all does as well alone."""
-    if not fit.closed_form or found.outliers is not None or found.shape.whole or not rivals:
+    if found.outliers is not None or found.shape.whole or not rivals:
         return None
     losses = found.hunt.losses(found.shape.loss, found.outputs)
     if rivals[0].losses.size != losses.size:
         return None
-    alone = chosen_rival(rivals, losses)
+    alone = preferred_rival(fit, rivals, losses)
     if alone is not None and alone.name not in (LINEAR, ADDITIVE):
         return None
     # Other bases have no line.
     kinds = (LINEAR, ADDITIVE) if isinstance(fit.spec.basis, BSplineBasis) else (ADDITIVE,)
     members = _as_good([rival for rival in rivals if rival.name in kinds], losses)
-    outputs = np.mean([found.outputs, *(rival.outputs for rival in members)], axis=0)
-    error = found.hunt.mean_loss(found.shape.loss, outputs)
     pays = _PAYS if alone is None or alone.name != LINEAR else _PAYS_OVER_A_LINE
-    if not members or error > (1 - pays) * float((losses if alone is None else alone.losses).mean()):
-        return None
+    most = (1 - pays) * float((losses if alone is None else alone.losses).mean())
+    for some in (members, *([rival] for rival in members if len(members) > 1)):
+        mixed = _mean_with(fit, some, found)
+        if mixed is not None and mixed.found.error <= most:
+            names = " and ".join(rival.name for rival in some)
+            _log.info("search: out-of-fold error %.5g, the mean with %s", mixed.found.error, names)
+            return mixed
+    return None
+
+
+def _mean_with(fit: Fit, rivals: Sequence[Rival], found: Settled) -> Blend | None:
+    """Return the mean of a refined model with some simpler ones; None where these leave it too few components."""
+    outputs = np.mean([found.outputs, *(rival.outputs for rival in rivals)], axis=0)
     mean = with_indicators(fit).problem.moments.X.mean
-    parts = tuple(_part(fit, rival, mean, found.hunt.table.X) for rival in members)
+    models = [_model_of(fit, rival, mean) for rival in rivals]
+    parts = tuple(_part(fit, rival, model, found.hunt.table.X) for rival, model in zip(rivals, models, strict=True))
     width = found.shape.n_components - sum(part.directions.n_components for part in parts)
-    if width < (1 - _MOST_SHARE) * found.shape.n_components:
+    if not rivals or width < (1 - _MOST_SHARE) * found.shape.n_components:
         return None
-    _log.info("search: out-of-fold error %.5g, the mean with %s", error, " and ".join(rival.name for rival in members))
-    return Blend(replace(found, outputs=outputs, shape=replace(found.shape, n_components=width)), tuple(members), parts)
+    narrower = replace(found, outputs=outputs, shape=replace(found.shape, n_components=width))
+    intercepts = np.array([(model.intercept - fit.problem.units.shift) / _stretch(fit) for model in models])
+    return Blend(narrower, tuple(rivals), parts, intercepts)
 
 
 def _as_good(rivals: Sequence[Rival], losses: Array) -> list[Rival]:
@@ -90,20 +111,28 @@ def _is_as_good(losses: Array, best: Array) -> bool:
     return not is_told_from(losses, best) and bool(losses.mean() <= _MOST_WORSE * best.mean())
 
 
-def _part(fit: Fit, rival: Rival, mean: Array, X: Array) -> Refined:
-    """Return a simpler model in the units of a fit and the basis of its refined models; ``mean`` is of indicators."""
+def _model_of(fit: Fit, rival: Rival, mean: Array) -> RandomFeatureModel:
+    """Return a simpler model fitted to all rows, of codes; ``mean`` is of indicators."""
     model = rival.finish().model
     if rival.name == LINEAR:
         model = as_one_component(model)
-    if any(fit.spec.levels):
-        model = fold_indicators(model, fit.spec.levels, mean)
-    stretch = fit.problem.units.stretch
-    V = model.v * model.directions.importance[:, None] / np.where(stretch != 0, stretch, 1.0)
+    return fold_indicators(model, fit.spec.levels, mean) if any(fit.spec.levels) else model
+
+
+def _part(fit: Fit, rival: Rival, model: RandomFeatureModel, X: Array) -> Refined:
+    """Return a simpler model, without its intercept, in the units of a fit and the basis of its refined models."""
+    V = model.v * model.directions.importance[:, None] / _stretch(fit)
     part = Refined(_even(model.directions), model.curves, model.activation.coefficients, V)
     width, n_basis = model.n_components, fit.spec.basis.n_basis
     if rival.name == LINEAR:
         return _line_in(fit.spec.basis, part, model, X)
     return replace(part, a=np.array(np.broadcast_to(part.a, (width, n_basis))))
+
+
+def _stretch(fit: Fit) -> Array:
+    """Return what the units of a problem are of those of the targets, (n_outputs,)."""
+    stretch = fit.problem.units.stretch
+    return np.asarray(np.where(stretch != 0, stretch, 1.0))
 
 
 def _even(directions: Directions) -> Directions:
@@ -124,5 +153,5 @@ def _line_in(basis: Basis, part: Refined, model: RandomFeatureModel, X: Array) -
     directions = replace(part.directions, W=part.directions.W * shrink, offset=offset)
     curves = None if part.curves is None else ColumnCurves(part.curves.knots, part.curves.values * shrink)
     averages = ends[0] + basis.step * (np.arange(basis.n_basis) - (basis.degree - 1) / 2)
-    a = np.tile(averages, (len(part.V), 1))
+    a = averages + (centre * shrink - (ends[0] + ends[1]) / 2)[:, None]  # B-splines sum to one
     return Refined(directions, curves, a, part.V / shrink[:, None] * model.activation.coefficients[:, :1])

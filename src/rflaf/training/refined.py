@@ -60,10 +60,12 @@ def refine(fit: Fit) -> FitResult:
     # Step 4: train on all rows.
     found = found if mixed is None else mixed.found
     refined, trace = _train_on_all_rows(fit, found)
-    refined = refined if mixed is None else mixed.joined(refined)
+    intercept = fit.problem.base
+    if mixed is not None:
+        refined, intercept = mixed.joined(refined), mixed.intercept(intercept)
     # Step 5: fit the output weights.
-    found, refined = _calibrated(fit, found, refined)
-    fitted = _fit_output_weights(fit, found, refined)
+    found, refined, intercept = _calibrated(fit, found, refined, intercept)
+    fitted = _fit_output_weights(fit, found, refined, intercept)
     model = fitted.model(refined.directions, fit.problem.units, refined.curves)
     bandwidth = 1.0 if fit.spec.bandwidth is None else fit.spec.bandwidth
     reason = StopReason.TRAINED if fit.problem.units.scale.any() else StopReason.NOTHING_TO_LEARN
@@ -88,16 +90,16 @@ def _judged(fit: Fit, found: Settled) -> Judged:
     return judged(fit, table.X, rows, table.y[rows], found.outputs, table.weight[rows])
 
 
-def _calibrated(fit: Fit, found: Settled, refined: Refined) -> tuple[Settled, Refined]:
+def _calibrated(fit: Fit, found: Settled, refined: Refined, intercept: Array) -> tuple[Settled, Refined, Array]:
     """Return outputs nearer to the constant answer where the rows held out show them to be too sure."""
     hunt, base = found.hunt, fit.problem.base
     weight = hunt.table.weight[hunt.held_out]
     factor = temperature(fit.problem.loss, found.outputs, hunt.table.y[hunt.held_out], weight, base)
     if factor == 1:
-        return found, refined
+        return found, refined, intercept
     _log.info("search: the rows held out show models that are too sure: log odds times %.3g", factor)
     outputs = base + factor * (found.outputs - base)
-    return replace(found, outputs=outputs), replace(refined, V=factor * refined.V)
+    return replace(found, outputs=outputs), replace(refined, V=factor * refined.V), base + factor * (intercept - base)
 
 
 def _mean_weight(fit: Fit) -> float:
@@ -192,11 +194,11 @@ def _with_one_shape(refined: Refined) -> Refined:
     return replace(refined, a=np.ones((1, 1)), V=refined.V * refined.a)
 
 
-def _fit_output_weights(fit: Fit, found: Settled, refined: Refined) -> Fitted:
-    """Step 5: keep the trained output weights, with the sums that update them under the squared loss."""
+def _fit_output_weights(fit: Fit, found: Settled, refined: Refined, intercept: Array) -> Fitted:
+    """Step 5: keep the trained output weights, with the sums that give the intercept under the squared loss."""
     activation = Activation(fit.spec.basis, refined.a)
     if not fit.closed_form:
-        return Fitted(activation, refined.V, fit.problem.base, solved=StopReason.TRAINED)
+        return Fitted(activation, refined.V, intercept, solved=StopReason.TRAINED)
     hunt, delta, pieces = found.hunt, found.shape.loss.reach, fit.spec.basis.pieces(refined.a)
     features = compile_features(refined.directions, refined.curves, pieces, refined.a, fit.source.dtype)
     residual = np.abs(hunt.table.y[hunt.held_out] - found.outputs).astype(np.float64)

@@ -109,7 +109,7 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     losses = found.hunt.losses(found.shape.loss, found.outputs)[: rivals[0].losses.size]
     for rival in rivals:
         _log.info("search: out-of-fold error %.5g, %s", rival.error, rival.name)
-    chosen = chosen_rival(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
+    chosen = preferred_rival(fit, rivals, losses)
     if chosen is None:
         return None
     _log.info("search: %s does better on the rows held out", chosen.name)
@@ -145,8 +145,13 @@ def best_of_simple(fit: Fit) -> FitResult:
     return _answer(fit, answer, answer.result)
 
 
+def preferred_rival(fit: Fit, rivals: Sequence[Rival], losses: Array) -> Rival | None:
+    """Return the rival to prefer to a refined model of ``losses``, None if there is none."""
+    return chosen_rival(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
+
+
 def chosen_rival(rivals: Sequence[Rival], losses: Array) -> Rival | None:
-    """Return the rival to prefer to a refined model of ``losses``, None if there is none.
+    """Return the rival to prefer to a refined model of ``losses`` under the squared loss, None if there is none.
 
     The mean and a linear model are if they do as well. Sums of functions must do better by a standard error of the
     difference: their ridge was chosen on the rows that judge them.
