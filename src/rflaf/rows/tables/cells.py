@@ -84,6 +84,8 @@ def _table_of_columns(columns: dict[str, Any]) -> Any:
 def _arrow_column(name: str, values: Any) -> Any:
     """Return an Arrow array; Python objects of several plain kinds become texts, as in a CSV file."""
     pa = require_arrow()
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiub":
+        return pa.array(np.asarray(values))  # not copied; a NaN stays one, which clean takes for missing
     try:
         return pa.Array.from_pandas(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
@@ -194,10 +196,17 @@ def as_texts(values: Any) -> Any:
     return values.cast(pa.string())
 
 
+def by_level(values: Any) -> Texts:
+    """Return cleaned values that are no texts as texts."""
+    coded = values.dictionary_encode()
+    return Texts(as_texts(coded.dictionary), coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+
+
 def _texts(indices: Any, dictionary: Any, missing: Sequence[str], declared: bool) -> Texts:
     """Return texts trimmed, each once, without those that stand for nothing."""
     pa = require_arrow()
-    at = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
+    signed = indices if pa.types.is_signed_integer(indices.type) else indices.cast(pa.int64())
+    at = (signed.fill_null(-1) if signed.null_count else signed).to_numpy(zero_copy_only=False)
     trimmed = pa.compute.utf8_trim_whitespace(dictionary)
     absent = pa.compute.is_in(trimmed, pa.array([*missing, None], pa.string())).to_numpy(zero_copy_only=False)
     once = trimmed.filter(pa.array(~absent)).dictionary_encode() if absent.any() else trimmed.dictionary_encode()

@@ -64,13 +64,22 @@ class NumberColumn:
         values = _without_words(values, self.words)
         numbers = numbers_in(values, self.reading)
         refuse_others(self.name, values, numbers, f"numbers such as {READINGS[self.reading].example}")
-        column = numbers.to_numpy(zero_copy_only=False)
-        gaps = np.isnan(column) if numbers.null_count else None
-        filled = column if gaps is None else np.where(gaps, self.fill, column)
-        refuse_infinite(self.name, filled)
-        out[:, 0] = filled
-        if self.indicator and gaps is not None:
-            out[:, 1] = gaps
+        self.write_numbers(numbers.to_numpy(zero_copy_only=False), out)
+
+    def write_numbers(self, numbers: Array, out: Array) -> None:
+        """Write ``numbers`` (n_rows,), NaN where missing, as `write` does."""
+        out[:, 0] = numbers
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(numbers.sum(dtype=np.float64)):
+                return
+        gaps = np.isnan(numbers)
+        if np.isinf(numbers).any():
+            remedy = "Leave such cells empty, or drop the rows."
+            raise InvalidParameterError(f"numbers of column {self.name!r} must be finite", "an infinite one", remedy)
+        if gaps.any():
+            out[:, 0] = np.where(gaps, self.fill, numbers)
+            if self.indicator:
+                out[:, 1] = gaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +125,7 @@ class CategoryColumn:
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         numbers = np.array([0.0, 1.0, 0.5, 0.5]) if self._two else np.arange(self.n_levels, dtype=np.float64)
-        out[:, 0] = level_values(values, self.levels, numbers)
+        out[:, 0] = numbers[level_codes(values, self.levels)]
         if self.statistic is not None:
             where = level_codes(values, self.statistic.levels)
             out[:, out.shape[1] - len(self.statistic.parts) :] = self.statistic.of(where, folds)
@@ -180,15 +189,6 @@ def _days_of_year_and_week(days: Array) -> tuple[Array, Array]:
     return of_year[at], of_week[at]
 
 
-def level_values(values: Any, levels: Any, of_code: Array) -> Array:
-    """Return ``of_code`` (n_levels + 2,) of every row's level; see `level_codes`."""
-    if not isinstance(values, cells.Texts):
-        return np.asarray(of_code[level_codes(values, levels)])
-    pa = cells.require_arrow()
-    of_text = pa.compute.index_in(values.different, pa.array(levels, pa.string())).fill_null(len(levels)).to_numpy()
-    return values.spread(of_code[of_text], of_code[-1])
-
-
 def level_codes(values: Any, levels: Any) -> Array:
     """Return the number of each row's level, len(levels) where it is another one, len(levels) + 1 where missing."""
     pa = cells.require_arrow()
@@ -213,16 +213,6 @@ def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
             odd.as_py(),
             f"Leave it empty where there is none, or fit anew with --category {name} or --missing.",
         )
-
-
-def refuse_infinite(name: str, numbers: Array) -> None:
-    """Refuse infinite numbers of a column."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(numbers.sum()):
-            return
-    if not np.isfinite(numbers).all():
-        remedy = "Leave such cells empty, or drop the rows."
-        raise InvalidParameterError(f"numbers of column {name!r} must be finite", "an infinite one", remedy)
 
 
 def _without_words(values: Any, words: tuple[str, ...]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.indicators import indicator_starts, indicators
 
-from .cells import MISSING, Texts, as_table, clean, find_column, refuse_repeated
+from .cells import MISSING, as_table, clean, find_column, refuse_repeated
 from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
 from .free_text import TextColumn, TextComponents, learn_components, text_sample
@@ -29,6 +29,7 @@ from .statistics import (
     giveaways,
 )
 from .summaries import ColumnSummary, TableSummary
+from .writers import writer_of
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
 GIVES_AWAY = "WARNING: it gives the target away"
@@ -97,16 +98,12 @@ class TableEncoding:
         table = self.check(as_table(table))
         out = np.zeros((table.num_rows, len(self.feature_names)), dtype)
         folds = None if first is None else fold_of_rows(first, table.num_rows)
-        cleaned = [clean(column.name, table[column.name], self.missing) for column in self.columns]
-        wide = any(getattr(column, "statistic", None) is not None for column in self.columns)
-        n_rows = table.num_rows if wide else _TILE_ROWS
-        for first_row in range(0, table.num_rows, max(n_rows, 1)):
-            rows, start = slice(first_row, min(first_row + n_rows, table.num_rows)), 0
-            for column, values in zip(self.columns, cleaned, strict=True):
-                stop = start + len(column.feature_names)
-                of_rows = None if folds is None else folds[rows]
-                column.write(_rows_of(values, rows), out[rows, start:stop], of_rows)
-                start = stop
+        starts = np.cumsum([0, *(len(column.feature_names) for column in self.columns)])
+        writers = [writer_of(column, table[column.name], self.missing, folds) for column in self.columns]
+        for first_row in range(0, table.num_rows, _TILE_ROWS):
+            rows = slice(first_row, min(first_row + _TILE_ROWS, table.num_rows))
+            for at, write in enumerate(writers):
+                write(rows, out[rows, starts[at] : starts[at + 1]])
         return out
 
     @property
@@ -307,11 +304,6 @@ def add_rows(
     for name, of_column in sums.items():
         codes = level_codes(clean(name, table[name], missing), of_column.names)
         of_column.add(codes, folds, Y, weight)
-
-
-def _rows_of(values: Any, rows: slice) -> Any:
-    some = values.rows if isinstance(values, Texts) else None
-    return some(rows.start, rows.stop) if some else values.slice(rows.start, rows.stop - rows.start)
 
 
 def _plain(value: Any) -> Any:

@@ -164,8 +164,7 @@ class TextColumn:
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         """Write cleaned values (n_rows) to ``out`` (n_rows, n_features), which holds zeros."""
         if not isinstance(values, cells.Texts):
-            coded = cells.as_texts(values).dictionary_encode()
-            values = cells.Texts(coded.dictionary, coded.indices.fill_null(-1).to_numpy(zero_copy_only=False))
+            values = cells.by_level(values)
         known = values.at >= 0
         used, place = np.unique(values.at[known], return_inverse=True)
         n_columns = self.components.centre.size
