@@ -1,10 +1,13 @@
 """The frontier: test error against the cost of a prediction, for ours at several widths and the usual models.
 
-python benchmarks/frontier.py [--sets kin8nm ...] [--rows 4000] [--seeds 0] [--out frontier.jsonl]. Regressions with
+python benchmarks/frontier.py [--sets kin8nm ...] [--rows 3000] [--seeds 0] [--out frontier.jsonl]. Regressions with
 their rows as numbers (text by the package's own encoding, the same for all); a fifth of the rows is the test. All
 models of a set are fitted, then timed in turns on one thread: microseconds of processor time per row in batches of
 10,000 rows, and of one row alone. Each model is one line of the file of records; sets that are complete are not run
-again. `--summary` fits nothing and writes the summary (.json), the table (.md) and the picture from the records.
+again, unless `--renew` is given. With `--fits FOLDER` the fits of the others are kept there, so that a later run fits
+only ours and still times all in turns; `--widths` without a number leaves ours out, to fill that folder. `--sets all`
+takes every regression at hand with 2,000 rows or more. `--summary` fits nothing and writes the summary (.json), the
+table (.md) and the picture from the records.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
+import joblib
 import numpy as np
 import pandas as pd
-from breadth_data import found
+from breadth_data import SAME_ROWS, Problem, found
 from interleaved import medians
 from markdown_tables import markdown_table
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
@@ -35,6 +39,7 @@ from threadpoolctl import threadpool_limits
 from rflaf import RFLAFRegressor
 
 BATCH = 10_000
+FEWEST = 2_000  # rows of a set of `--sets all`
 BUDGETS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 OURS = "rflaf"
 NAMED = ("ridge", "MLP", "CatBoost", "LightGBM, 100", "LightGBM, 1000", "XGBoost, 100", "Nystroem, 300")
@@ -86,11 +91,23 @@ def contestants(seed: int, widths: Sequence[int | str]) -> dict[str, Callable[[]
     }
 
 
+def regressions() -> dict[str, Problem]:
+    """The regressions at hand by name."""
+    problems = [one for one in found(["paper", "pmlb", "tables"]) if one.task == "regression"]
+    return {one.name: one for one in problems}
+
+
+def large_sets() -> list[str]:
+    """The regressions at hand with enough rows, each once."""
+    problems = [one for one in regressions().values() if one.key not in SAME_ROWS]
+    return [one.name for one in problems if len(one.read()[1]) >= FEWEST]
+
+
 def rows_of(name: str, most: int) -> tuple[np.ndarray, np.ndarray]:
     """At most so many rows of a set as numbers, and the target with unit variance."""
-    problem = next((one for one in found(["paper", "pmlb", "tables"]) if one.name == name), None)
+    problem = regressions().get(name)
     if problem is None:
-        raise SystemExit(f"{name} is not among the sets of RFLAF_DATA_DIR")
+        raise SystemExit(f"{name} is not among the regressions of RFLAF_DATA_DIR")
     X, y = problem.read()
     kept = np.random.default_rng(0).permutation(len(y))[:most]
     X, y = X.iloc[kept] if isinstance(X, pd.DataFrame) else X[kept], y[kept]
@@ -109,6 +126,18 @@ def as_numbers(frame: pd.DataFrame) -> np.ndarray:
     return np.asarray(make_encoding(summarise(table), ()).transform(table))
 
 
+def fitted_in(fit: Callable[[], Any], path: Path | None) -> tuple[Any, float]:
+    """A fitted model and the seconds of its fit, from a file where an earlier run has kept them."""
+    if path is not None and path.exists():
+        return joblib.load(path)
+    start = process_time()
+    kept = fit(), process_time() - start
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        joblib.dump(kept, path)
+    return kept
+
+
 def measured(name: str, given: argparse.Namespace, seed: int) -> list[Record]:
     """All contestants on one split of one set."""
     X, y = rows_of(name, given.rows)
@@ -118,13 +147,12 @@ def measured(name: str, given: argparse.Namespace, seed: int) -> list[Record]:
     for method, make in contestants(seed, given.widths).items():
         if method in given.leave_out:
             continue
+        keep = given.fits is not None and not method.startswith(OURS)
+        path = given.fits / f"{name}-{len(y_train)}-{seed}-{method}.joblib" if keep else None
         try:
-            model = make()
+            model, seconds = fitted_in(lambda make=make: make().fit(X_train, y_train), path)
         except ImportError:
             continue
-        start = process_time()
-        model.fit(X_train, y_train)
-        seconds = process_time() - start
         error = float(np.mean((np.ravel(model.predict(X_test)) - y_test) ** 2) / np.var(y_test))
         fitted[method] = model
         records.append(
@@ -142,6 +170,13 @@ def measured(name: str, given: argparse.Namespace, seed: int) -> list[Record]:
 
 def read_records(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def write_records(path: Path, records: Sequence[Record]) -> None:
+    """The records as a file, which is whole at every moment."""
+    unfinished = path.with_suffix(".part")
+    unfinished.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    unfinished.replace(path)
 
 
 def frontier_of(records: Sequence[Record]) -> list[Record]:
@@ -261,24 +296,27 @@ def summarise(out: Path, picture: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", nargs="+", default=list(SETS))
-    parser.add_argument("--rows", type=int, default=4000, help="at most so many rows of a set")
+    parser.add_argument("--sets", nargs="+", default=list(SETS), help="names, or all")
+    parser.add_argument("--rows", type=int, default=3000, help="at most so many rows of a set")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--widths", nargs="+", type=lambda w: w if w == "auto" else int(w), default=list(WIDTHS))
+    parser.add_argument("--widths", nargs="*", type=lambda w: w if w == "auto" else int(w), default=list(WIDTHS))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--leave-out", nargs="+", default=[], metavar="METHOD")
     parser.add_argument("--out", type=Path, default=RESULTS, help="the file of records")
     parser.add_argument("--picture", type=Path, default=PICTURE)
+    parser.add_argument("--fits", type=Path, help="a folder that keeps the fits of the others")
+    parser.add_argument("--renew", action="store_true", help="run the sets again that have records")
     parser.add_argument("--summary", action="store_true", help="fit nothing")
     given = parser.parse_args(argv)
-    done = {(record["set"], record["seed"]) for record in read_records(given.out)}
-    todo = [] if given.summary else [(n, s) for s in given.seeds for n in given.sets if (n, s) not in done]
+    sets = large_sets() if given.sets == ["all"] else given.sets
+    done = set() if given.renew else {(record["set"], record["seed"]) for record in read_records(given.out)}
+    todo = [] if given.summary else [(n, s) for s in given.seeds for n in sets if (n, s) not in done]
     for name, seed in todo:
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the rivals, about names of columns and convergence
             records = measured(name, given, seed)
-        with given.out.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(record) + "\n" for record in records)
+        others = [one for one in read_records(given.out) if (one["set"], one["seed"]) != (name, seed)]
+        write_records(given.out, [*others, *records])
     summarise(given.out, given.picture)
 
 
