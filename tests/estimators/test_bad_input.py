@@ -24,7 +24,7 @@ from rflaf import (
     RFLAFRegressor,
 )
 from rflaf.functions.densities import Gaussian
-from rflaf.training.train import LEAST_REFINED_ROWS
+from rflaf.training.specification import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 ROWS = np.random.default_rng(0).standard_normal((30, 3))

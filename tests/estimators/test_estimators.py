@@ -34,7 +34,7 @@ from rflaf.errors import AssumptionWarning, StopReason
 from rflaf.functions.bases import Basis, Pieces
 from rflaf.functions.densities import Density, StudentT
 from rflaf.training.memory import TableSize, least_memory
-from rflaf.training.train import LEAST_REFINED_ROWS
+from rflaf.training.specification import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)

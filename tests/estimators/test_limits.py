@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import lsq_linear
 from sklearn.isotonic import isotonic_regression
 
 import rflaf
 from rflaf import InvalidParameterError, RBFBasis, RFLAFClassifier, RFLAFRegressor
 from rflaf.functions._kernels.bounds import FREE, NO_BOUNDS, rise
 from rflaf.functions._kernels.loops import alone
+from rflaf.functions.losses import Squared
+from rflaf.training.signed_lines import _Lines
 from rflaf.training.solvers.refined.limits import ColumnSet, Limits, bounded_start
 
 RNG = np.random.default_rng(0)
@@ -174,8 +177,75 @@ def test_what_would_not_keep_a_direction_is_refused(rising):
         RFLAFRegressor(**QUICK, monotone=MONOTONE).partial_fit(X, Y)
     with pytest.raises(InvalidParameterError, match="monotone needs one output"):
         RFLAFRegressor(**QUICK, monotone=MONOTONE).fit(X, np.c_[Y, Y])
-    with pytest.raises(InvalidParameterError, match="monotone and interactions need at least 20 rows; got 10"):
-        RFLAFRegressor(**QUICK, interactions="none").fit(X[:10], Y[:10])
+    with pytest.raises(InvalidParameterError, match="need at least 20 rows of more than 1000 columns; got 10"):
+        RFLAFRegressor(1200, interactions="none").fit(np.ones((10, 1100)), Y[:10])
+
+
+# Few rows: the constant, or lines whose weights keep the signs
+
+
+def lines_of(loss, ridge, signs, n=60):
+    Z, y = X[:n, :3], Y[:n, None]
+    return _Lines(Z, y, np.ones(n), loss, np.array(signs), True).fitted(ridge, (np.zeros((3, 1)), np.zeros(1)))
+
+
+@pytest.mark.parametrize("signs", [(0, 0, 0), (1, -1, 0), (-1, 1, 1)])
+def test_signed_lines_are_bounded_least_squares(signs):
+    v, b = lines_of(Squared(), 0.1, signs)
+    rows = np.r_[np.c_[X[:60, :3], np.ones(60)] / np.sqrt(60), np.sqrt(0.1) * np.eye(4)[:3]]
+    low, high = (np.r_[[side if sign == side else far for sign in signs], far] for side, far in ((1, -9.0), (-1, 9.0)))
+    low, high = np.where(low == 1, 0, low), np.where(high == -1, 0, high)
+    reference = lsq_linear(rows, np.r_[Y[:60] / np.sqrt(60), np.zeros(3)], (low, high), tol=1e-14).x
+    assert_allclose(np.r_[v[:, 0], b], reference, atol=1e-5)
+    assert (np.array(signs) * v[:, 0] >= 0).all()
+
+
+@pytest.mark.parametrize("loss", ["squared", "quantile", "huber"])
+@pytest.mark.parametrize("n_rows", [8, 19])
+def test_very_few_rows_keep_the_directions_under_every_loss(loss, n_rows):
+    model = RFLAFRegressor(random_state=0, loss=loss, monotone={0: -1, 1: -1}).fit(X[:n_rows], Y[:n_rows])
+    weights = model.predict(np.eye(5)) - model.predict(np.zeros((1, 5)))
+    assert weights[0] == 0  # the rows rise in it
+    assert weights[1] <= 0
+    assert model.interaction_strengths(X[:20]).max() < 1e-12
+
+
+def test_very_few_rows_of_a_table_keep_the_direction_of_a_number_beside_levels(table):
+    frame, y = table
+    frame, y = frame[["town", "size", "age"]].dropna()[:18], y[frame["age"].notna()][:18]
+    for sign in (1, -1):
+        model = RFLAFRegressor(random_state=0, monotone={"age": sign}).fit(frame, y)
+        change = model.predict(frame.assign(age=frame["age"] + 20)) - model.predict(frame)
+        assert (change > 0.1).all() if sign == 1 else (change == 0).all()
+
+
+def test_very_few_rows_keep_columns_apart():
+    for loss in ("squared", "quantile"):
+        model = RFLAFRegressor(6, loss=loss, interactions="none", random_state=0).fit(X[:15], Y[:15])
+        assert model.interaction_strengths(X[:20]).max() < 1e-12
+
+
+def test_a_linear_truth_of_few_rows_is_answered_by_lines():
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((60, 3))
+    y = rows @ [1.0, -1.0, 0.0] + 0.5 * rng.standard_normal(60)
+    free, bound = (
+        RFLAFRegressor(24, monotone=given, random_state=0, n_jobs=1).fit(rows, y) for given in (None, {0: 1, 1: -1})
+    )
+    test = rng.standard_normal((1000, 3))
+    error, of_bound = (np.mean((model.predict(test) - test @ [1.0, -1.0, 0.0]) ** 2) for model in (free, bound))
+    assert of_bound < 1.2 * error
+    assert lowest_slope(bound.model_, 0, 1) >= 0
+    assert lowest_slope(bound.model_, 1, -1) >= 0
+
+
+def test_rows_that_fall_where_the_model_must_rise_are_answered_by_a_constant():
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((40, 1))
+    model = RFLAFRegressor(12, monotone={0: 1}, random_state=0, n_jobs=1).fit(rows, -rows[:, 0])
+    assert np.ptp(model.predict(rows)) < 1e-12
+    labels = RFLAFClassifier(12, monotone={0: 1}, random_state=0, n_jobs=1).fit(rows, rows[:, 0] < 0)
+    assert np.ptp(labels.predict_proba(rows)[:, 1]) < 1e-12
 
 
 # Bounds and their projection

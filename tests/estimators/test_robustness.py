@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from settings import PAPER
 
 from rflaf import GreedySelection, LeverageSampling, RFLAFRegressor
-from rflaf.training.train import LEAST_REFINED_ROWS
+from rflaf.training.specification import LEAST_REFINED_ROWS
 
 pytestmark = pytest.mark.usefixtures("small_pool")
 BASES = ("bspline", "rbf")

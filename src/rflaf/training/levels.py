@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+
 from rflaf.model.indicators import fold_indicators, typical_row
 from rflaf.model.profile import Profile
 from rflaf.rows.indicators import Indicators, codes_of, indicators
@@ -37,7 +39,14 @@ def with_indicators(fit: Fit) -> Fit:
     measured = measure_finite(source, fit.executor)
     moments = replace(problem.moments, X=measured.X, range=measured.range)
     problem = replace(problem, source=source, proxy=proxy, moments=moments)
-    return replace(fit.respecified(levels=()), problem=problem)
+    limits = replace(fit.spec.limits, signs=_signs_of_numbers(fit.spec.limits.signs, levels))
+    return replace(fit.respecified(levels=(), limits=limits), problem=problem)
+
+
+def _signs_of_numbers(signs: tuple[tuple[int, int], ...], levels: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return the columns of numbers to rise or fall in by their places beside indicators."""
+    first = np.concatenate([[0], np.cumsum([n_levels or 1 for n_levels in levels])])
+    return tuple((int(first[column]), sign) for column, sign in signs)
 
 
 def hunt_on_indicators(hunt: Hunt, levels: tuple[int, ...]) -> Hunt:

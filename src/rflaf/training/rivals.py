@@ -17,20 +17,22 @@ from functools import partial
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.densities import AxesFirst, Directions
 from rflaf.functions.smooth_bases import FixedActivation
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
+from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.race import Settled
 from rflaf.training.solvers.refined.search import Hunt
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
-from .held_out import folds_of_splits, judged, report_held_out, rows_in_use
+from .held_out import among_used, folds_of_splits, judged, report_held_out, rows_in_use
 from .levels import hunt_on_indicators, on_codes, with_indicators
 from .loss_rivals import constant_outputs, fit_judged, judge_by_folds
 from .problem import Fit
-from .specification import FEW_ROWS, FIRST_WIDTH, SEARCH_ROWS, FitSpec
+from .signed_lines import fit_signed_lines, judge_signed_lines
+from .specification import FEW_ROWS, FIRST_WIDTH, LEAST_REFINED_ROWS, SEARCH_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
 LINES = FixedActivation("identity", (-1024.0, 1024.0))  # deviations of a column: followed far beyond the rows
@@ -60,13 +62,13 @@ class Rival:
 def specifications(fit: Fit, n_answers: int = 0) -> list[tuple[str, FitSpec]]:
     """Return the simpler models, the simplest first; not those that take too long for ``n_answers`` of all folds."""
     n_features, models, few = fit.source.n_features, list[tuple[str, FitSpec]](), _for_few_rows(fit)
-    if fit.spec.limits.signs:
-        return models
     if n_features <= _MOST_LINEAR_COLUMNS:
         random = few[-1]
         axes = replace(random, density=AxesFirst(fit.spec.density), n_components=n_features, basis=LINES, bandwidth=1.0)
         models = [(_MEAN, replace(axes, alpha=_NO_WEIGHT)), (LINEAR, axes)]
         models = models[:1] if n_answers > _MOST_LINEAR_ANSWERS else models
+    if fit.spec.limits.signs:
+        return models
     if fit.problem.moments.n_used > FEW_ROWS or n_answers > _MOST_FOLDED_ANSWERS:
         return models
     if len(few) == 1:
@@ -97,7 +99,7 @@ def judge_rivals(fit: Fit, hunt: Hunt) -> list[Rival]:
     if not hunt.is_folded:
         return _by_fits(fit, hunt)
     folds = folds_of_splits(hunt.splits, hunt.table.n_rows)
-    if fit.closed_form and folds is not None:
+    if fit.closed_form and folds is not None and not fit.spec.limits.signs:
         return _in_closed_form(fit, hunt, folds)
     return _by_fits(fit, hunt)
 
@@ -117,9 +119,13 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
     if chosen.result is not None:
         return on_codes(fit, inside, _answer(fit, chosen, chosen.result))
     hunt = found.hunt
+    return _with_rows_held_out(fit, hunt, chosen, on_codes(fit, inside, _answer(fit, chosen, chosen.finish())))
+
+
+def _with_rows_held_out(fit: Fit, hunt: Hunt, chosen: Rival, result: FitResult) -> FitResult:
+    """Return the result with what the rival says of the rows held out."""
     rows = hunt.held_out[: chosen.losses.size]
     y, weight = hunt.table.y[rows], hunt.table.weight[rows]
-    result = on_codes(fit, inside, _answer(fit, chosen, chosen.finish()))
     result = replace(result, judged=judged(fit, hunt.table.X, rows, y, chosen.outputs, weight))
     if fit.source.n_samples > SEARCH_ROWS and fit.spec.splits is None:  # the search saw a sample of the rows
         return result
@@ -129,9 +135,15 @@ def better_rival(fit: Fit, rivals: Sequence[Rival], found: Settled) -> FitResult
 
 def best_of_simple(fit: Fit) -> FitResult:
     """Return the best of the simpler models for rows too few to train on some of them."""
+    if fit.spec.limits and fit.source.n_features > _MOST_LINEAR_COLUMNS:
+        rule = f"monotone and interactions need at least {LEAST_REFINED_ROWS} rows of more than {_MOST_LINEAR_COLUMNS}"
+        raise InvalidParameterError(f"{rule} columns", fit.problem.moments.n_used, "Leave them out.")
+    if fit.spec.limits.signs:
+        return _best_of_signed(fit.respecified(alpha=None))
     models = specifications(fit)
     if fit.spec.alpha is not None or not fit.spec.per_component or not fit.closed_form:
-        spec = fit.spec.for_few_rows(fit.source.n_features)[0]
+        few = fit.spec.for_few_rows(fit.source.n_features)
+        spec = dict(models)[LINEAR] if fit.spec.limits and len(few) == 1 else few[0]
         return run_algorithm1(replace(fit, spec=spec, judge=fit.closed_form))
     folds = np.arange(fit.source.n_samples)
     if fit.spec.splits is not None:
@@ -148,6 +160,20 @@ def best_of_simple(fit: Fit) -> FitResult:
 def preferred_rival(fit: Fit, rivals: Sequence[Rival], losses: Array) -> Rival | None:
     """Return the rival to prefer to a refined model of ``losses``, None if there is none."""
     return chosen_rival(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
+
+
+def _best_of_signed(fit: Fit) -> FitResult:
+    """Return the constant or lines with signs, by every row left out in its turn, or by the splits given."""
+    used, moments = rows_in_use(fit.source)[0], fit.problem.moments
+    table = read(fit.source, range(len(fit.source)), moments.X.weight / moments.n_used)
+    splits = tuple((np.delete(np.arange(used.size), row), np.array([row])) for row in range(used.size))
+    if fit.spec.splits is not None:
+        splits = among_used(fit.spec.splits, used, fit.source.n_samples)
+    hunt = Hunt(table, moments.X.mean, moments.scale, splits, seed=0, effort=1.0)
+    rivals = _by_fits(fit, hunt)
+    chosen = _simplest(rivals, min(rivals, key=lambda rival: rival.error).losses)
+    assert chosen is not None  # the best of them is as good as itself
+    return _with_rows_held_out(fit, hunt, chosen, _answer(fit, chosen, chosen.finish()))
 
 
 def chosen_rival(rivals: Sequence[Rival], losses: Array) -> Rival | None:
@@ -208,6 +234,9 @@ def _by_fits(fit: Fit, hunt: Hunt) -> list[Rival]:
         finish = partial(run_algorithm1, replace(alone, spec=spec))
         if spec.alpha is not None:
             outputs = constant_outputs(fit, hunt)
+        elif fit.spec.limits.signs:
+            lines = judge_signed_lines(alone, spec, hunt)
+            outputs, finish = lines.outputs, partial(fit_signed_lines, alone, lines)
         else:
             judged = judge_by_folds(alone, spec, hunt)
             outputs = judged.left_out.outputs

@@ -15,6 +15,7 @@ _LARGEST_POOL = 5000
 _GREEDY_POOL, _LARGEST_GREEDY_POOL, _GREEDY_SHARE = 6000, 12_000, 40
 _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # with at most this many rows, additive and random-direction models compete too
+LEAST_REFINED_ROWS = 20  # to train on some of them
 FIRST_WIDTH = 100  # to begin with, where none is given
 SEARCH_ROWS = 20_000  # sampled to search for a recipe
 

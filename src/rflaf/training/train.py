@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from rflaf.errors import InvalidParameterError
 from rflaf.functions.losses import Loss, quantiles, same_units
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor
@@ -22,11 +21,10 @@ from .memory import TableSize, plan_fit
 from .problem import Fit, in_units, measure_finite, state_problem
 from .refined import refine
 from .rivals import best_of_simple
-from .specification import FitSpec
+from .specification import LEAST_REFINED_ROWS, FitSpec
 
 _log = logging.getLogger("rflaf")
 _PILOT_ROWS, _PILOT_WIDTH = 6000, 100
-LEAST_REFINED_ROWS = 20
 _LEAST_UNIT = 1e-100  # of weights: sums in a smaller one would not be numbers
 
 
@@ -61,9 +59,6 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
     if not spec.refined:
         return run_algorithm1(replace(fit, judge=fit.closed_form))
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:
-        if spec.limits:
-            rule = f"monotone and interactions need at least {LEAST_REFINED_ROWS} rows"
-            raise InvalidParameterError(rule, fit.problem.moments.n_used, "Leave them out.")
         _log.info("too few rows to train on some of them: using the best of simpler models")
         return on_indicators(fit, best_of_simple)
     return refine(fit)
