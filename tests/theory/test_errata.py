@@ -1,11 +1,15 @@
-"""The corrections of docs/errata.md, each shown by numbers."""
+"""The corrections of docs/errata.md, each shown by numbers, and the options that docs/theorems.md names."""
 
 from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rflaf import RBFBasis, theory
+from rflaf import RBFBasis, RFLAFClassifier, RFLAFRegressor, theory
 from rflaf.functions.densities import Gaussian, draw
 from rflaf.study.measurements import failure_of_equal_eigenvalues
 from rflaf.training.solvers.leverage import Leverage, resample
@@ -40,3 +44,10 @@ def test_only_the_root_of_p_over_q_gives_the_kernel_in_the_mean():
 def test_five_fails_where_eight_holds(rank, delta):
     assert failure_of_equal_eigenvalues(rank, delta, theory.PAPER_CONSTANT) > delta
     assert failure_of_equal_eigenvalues(rank, delta, 8.0) < delta
+
+
+@pytest.mark.parametrize("estimator", [RFLAFRegressor, RFLAFClassifier])
+def test_the_table_of_theorems_names_every_option(estimator):
+    page = (Path(__file__).parent.parent.parent / "docs" / "theorems.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\w+", " ".join(line.split("|")[1] for line in page.splitlines() if line.startswith("|"))))
+    assert set(inspect.signature(estimator).parameters) - named == set()
