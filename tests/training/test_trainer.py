@@ -324,7 +324,7 @@ def nodes_in_double(nodes: kernels.Nodes) -> kernels.Nodes:
     return as_double(nodes)._replace(start=nodes.start)
 
 
-RATES = kernels.Rates(*map(np.float32, (0.05, 0.02, 0.01, 0.03, 0.02, 0.05)))
+RATES = kernels.Rates(*map(np.float32, (0.05, 0.02, 0.01, 0.03, 0.02, 0.05, 0.03)))
 ROUGHNESS = (2 * 0.01 * BASIS.penalty()).astype(np.float32)
 
 
@@ -386,14 +386,16 @@ def slopes_reference(p, nodes, gradient, rates, roughness) -> kernels.Parameters
 
 
 def adam_reference(p, moments, squares, slopes, rates, step: int, schedule: float):
-    """Kingma and Ba's step with beta = (0.9, 0.99) on every parameter, each at its own rate."""
+    """Kingma and Ba's step with beta = (0.9, 1 - rates.fresh) on every parameter, each at its own rate."""
     by_name = {"ramps": rates.W, "bias": rates.W, "ramp_scale": rates.scale}
     values = []
     for name, value, m, s, g in zip(p._fields, p, moments, squares, slopes, strict=True):
         m[...] = 0.9 * m + 0.1 * g
-        s[...] = 0.99 * s + 0.01 * g**2
+        s[...] = (1 - rates.fresh) * s + rates.fresh * g**2
         rate = float(by_name.get(name, getattr(rates, name, 0)))
-        values.append(value - schedule * rate * (m / (1 - 0.9**step)) / (np.sqrt(s / (1 - 0.99**step)) + 1e-8))
+        values.append(
+            value - schedule * rate * (m / (1 - 0.9**step)) / (np.sqrt(s / (1 - (1 - rates.fresh) ** step)) + 1e-8)
+        )
     return kernels.Parameters(*values)
 
 

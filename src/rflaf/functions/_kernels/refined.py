@@ -29,7 +29,7 @@ __all__ = [
 ]  # fmt: skip
 
 _WARM_UP = 0.05  # share of the steps
-_DECAY, _SQUARE_DECAY, _EPSILON = 0.9, 0.99, 1e-8
+_DECAY, _EPSILON = 0.9, 1e-8
 
 
 class Parameters(NamedTuple):
@@ -63,7 +63,10 @@ class Nodes(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """Step lengths and penalties, float32 scalars; ``V`` is zero if output weights are fixed. And `Bounds`."""
+    """Step lengths and penalties, float32 scalars; ``V`` is zero if output weights are fixed. And `Bounds`.
+
+    ``fresh`` is the share of the last squared slope in the mean of squares: 1 - beta2 of Adam.
+    """
 
     W: Any
     C: Any
@@ -71,27 +74,28 @@ class Rates(NamedTuple):
     scale: Any
     alpha: Any
     scale_alpha: Any
+    fresh: Any
     bounds: Any = NO_BOUNDS
 
 
 @intrinsic
 def _descend_lanes(
     typing: Any, value: Any, moment: Any, square: Any, at: Any, slope: Any, s_at: Any,
-    scale: Any, decay: Any, rate: Any, sharpen: Any,
+    scale: Any, decay: Any, rate: Any, sharpen: Any, fresh: Any,
 ) -> Any:  # fmt: skip
     """Take one step of Adam on L lanes with the derivative ``g = scale slope + decay value``."""
     kind = LANES[value.dtype]
     real = value.dtype
-    signature = types.void(value, moment, square, types.int64, slope, types.int64, real, real, real, real)
+    signature = types.void(value, moment, square, types.int64, slope, types.int64, real, real, real, real, real)
 
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         value_at, moment_at, square_at = (address(context, builder, sig.args[i], args[i], args[3]) for i in range(3))
         slope_at = address(context, builder, sig.args[4], args[4], args[5])
-        scale, decay, rate, sharpen = (splat(builder, scalar, kind.count) for scalar in args[6:10])
+        scale, decay, rate, sharpen, fresh = (splat(builder, scalar, kind.count) for scalar in args[6:11])
         value, m, s, slope = (load(builder, p, kind.vector) for p in (value_at, moment_at, square_at, slope_at))
         g = multiply_add(builder, decay, value, builder.fmul(scale, slope), kind)
         m = multiply_add(builder, kind.constant(1 - _DECAY), builder.fsub(g, m), m, kind)
-        s = multiply_add(builder, kind.constant(1 - _SQUARE_DECAY), builder.fsub(builder.fmul(g, g), s), s, kind)
+        s = multiply_add(builder, fresh, builder.fsub(builder.fmul(g, g), s), s, kind)
         store(builder, m, moment_at)
         store(builder, s, square_at)
         signature = ir.FunctionType(kind.vector, [kind.vector])
@@ -104,25 +108,27 @@ def _descend_lanes(
 
 
 @part
-def descend(value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay: Any, rate: Any, sharpen: Any) -> None:
+def descend(
+    value: Any, slope: Any, moment: Any, square: Any, scale: Any, decay: Any, rate: Any, sharpen: Any, fresh: Any
+) -> None:  # fmt: skip
     """Take one step of Adam on (k,) arrays with the derivative scale slope + decay value.
 
-    ``rate`` is divided by 1 - beta1^t beforehand, ``sharpen`` is 1 / (1 - beta2^t).
+    ``rate`` is divided by 1 - beta1^t beforehand, ``sharpen`` is 1 / (1 - beta2^t), ``fresh`` 1 - beta2.
     """
     whole = value.size - value.size % LANE
     for j in range(0, whole, LANE):
-        _descend_lanes(value, moment, square, j, slope, j, scale, decay, rate, sharpen)
+        _descend_lanes(value, moment, square, j, slope, j, scale, decay, rate, sharpen, fresh)
     for j in range(whole, value.size):
         g = scale * slope[j] + decay * value[j]
         moment[j] += np.float32(1 - _DECAY) * (g - moment[j])
-        square[j] += np.float32(1 - _SQUARE_DECAY) * (g * g - square[j])
+        square[j] += fresh * (g * g - square[j])
         value[j] -= rate * moment[j] / (np.sqrt(square[j] * sharpen) + np.float32(_EPSILON))
 
 
 @fast_part
 def descend_row(
     value: Any, moment: Any, square: Any, row: Any, slope: Any, s_row: Any, scale: Any, decay: Any, rate: Any,
-    sharpen: Any,
+    sharpen: Any, fresh: Any,
 ) -> Any:  # fmt: skip
     """`descend` for one row of (k, S) arrays; return the derivative in ``scale``."""
     width = value.shape[1]
@@ -130,7 +136,8 @@ def descend_row(
     for j in range(width):
         total += slope[s_row, j] * value[row, j]
     for j in range(0, width, LANE):
-        _descend_lanes(value, moment, square, row * width + j, slope, s_row * width + j, scale, decay, rate, sharpen)
+        at, s_at = row * width + j, s_row * width + j
+        _descend_lanes(value, moment, square, at, slope, s_at, scale, decay, rate, sharpen, fresh)
     return total
 
 
@@ -166,7 +173,7 @@ def _sweep_node(
 @part
 def _adam_columns(
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, decay: Any, work: Any,
-    rate: Any, sharpen: Any,
+    rate: Any, sharpen: Any, fresh: Any,
 ) -> None:  # fmt: skip
     """Apply Adam to the linear weights and ramps of every column; ``slopes`` receives the derivatives in the scales.
 
@@ -177,7 +184,7 @@ def _adam_columns(
     zero = np.float32(0)
     for c in range(n_linear):
         slopes.scale[c] = descend_row(
-            parameters.W, moments.W, squares.W, c, gradient.W, c, parameters.scale[c], decay, rate, sharpen
+            parameters.W, moments.W, squares.W, c, gradient.W, c, parameters.scale[c], decay, rate, sharpen, fresh
         )
     for c in range(nodes.start.size - 1):
         run[:] = 0
@@ -188,14 +195,14 @@ def _adam_columns(
             for j in range(0, width, LANE):
                 _sweep_node(H, k * width + j, run, line, bias, slope, j, size, centre, position)
             total += descend_row(
-                parameters.ramps, moments.ramps, squares.ramps, k, slope, 0, scale, decay, rate, sharpen
+                parameters.ramps, moments.ramps, squares.ramps, k, slope, 0, scale, decay, rate, sharpen, fresh
             )
         k, at = nodes.start[c], n_linear + c
         for j in range(0, width, LANE):  # the first node has no ramp into it
             _sweep_node(H, k * width + j, run, line, bias, slope, j, zero, zero, nodes.position[k])
         slopes.ramp_scale[c] = total
         slopes.scale[at] = descend_row(
-            parameters.W, moments.W, squares.W, at, line, 0, parameters.scale[at], decay, rate, sharpen
+            parameters.W, moments.W, squares.W, at, line, 0, parameters.scale[at], decay, rate, sharpen, fresh
         )
 
 
@@ -221,7 +228,7 @@ def _level_slope(typing: Any, H: Any, k: Any, bias: Any, slope: Any, j: Any, siz
 @part
 def _adam_levels(
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, decay: Any, work: Any,
-    rate: Any, sharpen: Any,
+    rate: Any, sharpen: Any, fresh: Any,
 ) -> None:  # fmt: skip
     """Apply Adam to the values of all levels; ``slopes`` receives the derivatives in the scales; clear gradient.H."""
     H, bias, slope = gradient.H, gradient.bias, work.ramp
@@ -231,7 +238,7 @@ def _adam_levels(
             _level_slope(H, k * bias.size + j, bias, slope, j, nodes.size[k], nodes.centre[k])
         slopes.ramp_scale[at + k] = descend_row(
             parameters.ramps, moments.ramps, squares.ramps, k, slope, 0, parameters.ramp_scale[at + k], decay, rate,
-            sharpen,
+            sharpen, fresh,
         )  # fmt: skip
 
 
@@ -296,16 +303,19 @@ def adam_step(
     ``roughness`` (N, N) is twice the penalty on C; ``by_basis`` (N, 4 K) maps coefficients to tables.
     """
     factor = schedule / (1.0 - _DECAY**step)
-    sharpen = np.float32(1.0 / (1.0 - _SQUARE_DECAY**step))
+    sharpen, fresh = np.float32(1.0 / (1.0 - (1.0 - rates.fresh) ** step)), rates.fresh
     one, zero = np.float32(1), np.float32(0)
     rate = np.float32(factor) * rates.W
     decay = np.float32(2) * rates.alpha
-    _adam_columns(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen)
-    _adam_levels(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen)
-    descend(parameters.bias, gradient.bias, moments.bias, squares.bias, one, zero, rate, sharpen)
+    _adam_columns(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen, fresh)
+    _adam_levels(parameters, moments, squares, gradient, slopes, nodes, decay, work, rate, sharpen, fresh)
+    descend(parameters.bias, gradient.bias, moments.bias, squares.bias, one, zero, rate, sharpen, fresh)
     rate, decay = np.float32(factor) * rates.scale, np.float32(2) * rates.scale_alpha
-    descend(parameters.scale, slopes.scale, moments.scale, squares.scale, one, decay, rate, sharpen)
-    descend(parameters.ramp_scale, slopes.ramp_scale, moments.ramp_scale, squares.ramp_scale, one, decay, rate, sharpen)
+    descend(parameters.scale, slopes.scale, moments.scale, squares.scale, one, decay, rate, sharpen, fresh)
+    descend(
+        parameters.ramp_scale, slopes.ramp_scale, moments.ramp_scale, squares.ramp_scale,
+        one, decay, rate, sharpen, fresh,
+    )  # fmt: skip
     n_tables = parameters.C.shape[0]
     if n_tables == 1:  # one copy per lane
         for lane in range(1, gradient.table.shape[0]):
@@ -320,14 +330,14 @@ def adam_step(
     rate = np.float32(factor) * rates.C
     descend(
         flat(parameters.C), flat(slopes.C), flat(moments.C), flat(squares.C),
-        one, zero, rate, sharpen,
+        one, zero, rate, sharpen, fresh,
     )  # fmt: skip
     if rates.V > 0:
         _clear_padding(parameters.V, gradient.V)
         rate = np.float32(factor) * rates.V
         descend(
             flat(parameters.V), flat(gradient.V), flat(moments.V), flat(squares.V),
-            one, zero, rate, sharpen,
+            one, zero, rate, sharpen, fresh,
         )  # fmt: skip
     project(parameters, nodes.start, rates.bounds, slopes.C[0], work.rough[0])
     assemble(parameters, nodes, by_basis, network)

@@ -32,6 +32,7 @@ from .recipes import Recipe
 
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
+_FRESH, _FRESH_OF_OTHERS = 0.05, 0.01  # 1 - beta2 of Adam, under the squared loss and under others
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +238,7 @@ def start_trainer(
         scale=np.float32(0.01),
         alpha=np.float32(recipe.alpha * pieces.step**2),
         scale_alpha=np.float32(_SCALE_PENALTY),
+        fresh=np.float32(_FRESH if shape.loss.closed_form else _FRESH_OF_OTHERS),
         bounds=bounds,
     )
     batch = recipe.batch(n_rows)
