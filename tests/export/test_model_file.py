@@ -30,6 +30,7 @@ from rflaf import (
 from rflaf.errors import InvalidParameterError, MissingExtraError
 from rflaf.export import model_file as persistence
 from rflaf.export.model_file import describe_file, load, load_predictor, save
+from rflaf.export.model_file.writing import _halved
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.densities import StudentT
 from rflaf.functions.losses import Huber, Pinball, Squared
@@ -499,3 +500,35 @@ def test_a_forged_sampling_is_refused(values, message, fitted, tmp_path):
     path = forge(fitted["paper"], tmp_path / "forged.rflaf", lambda h, a: h["parameters"]["sampling"].update(values))
     with pytest.raises(UnreadableModelFile, match=message):
         load(path)
+
+
+def test_intervals_of_a_file_of_single_precision_are_nearly_the_same_and_no_narrower(rows, tmp_path):
+    X, y = rows
+    model = RFLAFRegressor(4, random_state=0).fit(X, y)
+    save(model, tmp_path / "small.rflaf", dtype="float32")
+    again = load(tmp_path / "small.rflaf")
+    assert model._bands is not None
+    assert again.trials_ == ()
+    for side in ("below", "above"):
+        wanted, found = getattr(model._bands, side), getattr(again._bands, side)
+        assert (found.radii >= wanted.radii).all()
+        assert np.allclose(found.radii, wanted.radii, rtol=2e-7)
+        assert (found.levels <= wanted.levels).all()
+        assert np.allclose(found.levels, wanted.levels, rtol=2e-7)
+
+
+def test_levels_that_single_precision_cannot_tell_apart_stay_in_double():
+    close = 1 - 1e-9 * np.arange(5.0, 0, -1)
+    assert np.array_equal(_halved("bands.below.levels", close), close)
+    assert _halved("bands.below.levels", np.linspace(0.1, 0.9, 5)).dtype == np.float32
+
+
+def test_equal_arrays_are_written_once(rows, tmp_path):
+    X, y = rows
+    model = RFLAFRegressor(4, random_state=0).fit(X, y)
+    save(model, tmp_path / "model.rflaf")
+    written = describe_file(tmp_path / "model.rflaf")
+    assert model._bands.both
+    assert "bands.above.radii" not in written["arrays"]
+    assert written["fitted"]["bands"]["above"]["radii"] == {"array": "bands.below.radii"}
+    assert_same_estimator(model, load(tmp_path / "model.rflaf"))

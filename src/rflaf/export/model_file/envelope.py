@@ -52,7 +52,7 @@ _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_enco
 
 def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
     """The bytes of a model file."""
-    text = json.dumps(header, allow_nan=False)
+    text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     packed: bytes = require_safetensors().numpy.save(arrays, {"rflaf": text, "sha256": digest_of(text, arrays)})
     return packed
 

@@ -20,7 +20,8 @@ from rflaf.functions.losses import Loss
 from .envelope import FORMAT
 from .nodes import ESTIMATORS, PARTS
 
-_HALVED = ("curves.values", "activation.coefficients")  # arrays that single precision serves as well
+_HALVED = ("curves.values", "activation.coefficients", "model.v")  # arrays that single precision serves as well
+_RADII = ("radii", "below", "above")  # order statistics of errors
 _LABELS = {"U": str, "O": str, "i": int, "u": int, "f": float, "b": bool}  # kind of a NumPy dtype -> class of a label
 
 
@@ -53,12 +54,37 @@ def header_of(
         "target": None if estimator.target_encoding_ is None else _plain(estimator.target_encoding_, "", arrays),
         "provenance": _json({**estimator.provenance_, **(provenance or {})}),
     }
-    return header, _halved(arrays) if small else arrays
+    return _shared(header, {name: _halved(name, x) for name, x in arrays.items()} if small else arrays)
 
 
-def _halved(arrays: dict[str, Array]) -> dict[str, Array]:
+def _halved(name: str, x: Array) -> Array:
+    """An array in single precision where that serves; intervals become wider by the rounding, never narrower."""
+    parent, last = f"..{name}".split(".")[-2:]
     with np.errstate(over="ignore"):  # infinite numbers are refused
-        return {name: x.astype(np.float32) if name.endswith(_HALVED) else x for name, x in arrays.items()}
+        half = x.astype(np.float32)
+        if parent in _RADII and last == "radii":
+            return np.where(half < x, np.nextafter(half, np.float32(np.inf)), half)
+        if parent in _RADII and last == "levels":
+            lower = np.where(half > x, np.nextafter(half, np.float32(-np.inf)), half)
+            return lower if (np.diff(lower) > 0).all() else x
+    return half if name.endswith(_HALVED) else x
+
+
+def _shared(header: dict[str, Any], arrays: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The same with equal arrays once, under the name of the first: most intervals reach as far up as down."""
+    first: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+    names = {name: first.setdefault((x.dtype.str, x.shape, x.tobytes()), name) for name, x in arrays.items()}
+    return _renamed(header, names), {name: arrays[name] for name in first.values()}
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """JSON with other names of its arrays."""
+    if isinstance(value, list):
+        return [_renamed(item, names) for item in value]
+    if isinstance(value, dict):
+        name = value.get("array") if value.keys() == {"array"} else None
+        return {"array": names[name]} if name in names else {key: _renamed(x, names) for key, x in value.items()}
+    return value
 
 
 def _fitted(estimator: Any, small: bool) -> dict[str, Any]:
@@ -78,7 +104,7 @@ def _fitted(estimator: Any, small: bool) -> dict[str, Any]:
         "selection": estimator.selection_,
         "trials": [
             {"recipe": trial.recipe, "width": trial.width, "error": trial.error, "strength": trial.strength}
-            for trial in estimator.trials_
+            for trial in (() if small else estimator.trials_)
         ],
         "terms": None if small else estimator._terms,
         "profile": estimator._profile,
