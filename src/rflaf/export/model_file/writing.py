@@ -82,8 +82,9 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_renamed(item, names) for item in value]
     if isinstance(value, dict):
-        name = value.get("array") if value.keys() == {"array"} else None
-        return {"array": names[name]} if name in names else {key: _renamed(x, names) for key, x in value.items()}
+        if value.keys() == {"array"} and value["array"] in names:
+            return {"array": names[value["array"]]}
+        return {key: _renamed(item, names) for key, item in value.items()}
     return value
 
 
