@@ -24,7 +24,7 @@ from .whole_problem import Place, WholeProblem, projected
 
 _NEAR = 0.01  # of its length, a step of the activation within which products need not be summed again
 _MOST_PLACES, _MOST_RIDGES, _MOST_PASSES, _MOST_HALVINGS = 20, 2, 12, 6
-_SLOW = 0.5  # of the slopes, what a pass may leave to be worth another
+_SLOW = 0.75  # of the slopes, what a pass may leave to be worth another: a place takes as long as eight passes
 _SETTLED = 1e-8  # of v, the last step
 _RISE = 1e-6  # of the objective, what counts as rounding
 _OTHER_RIDGE = 1.6  # a ridge so many times higher or lower is worth another place
