@@ -38,6 +38,7 @@ from rflaf.study import experiments, protocols, runner
 
 sys.path.insert(0, str(Path(__file__).parent))
 import clusters
+import disks
 
 LIMITED = """
 import resource, sys, numpy as np, rflaf
@@ -321,42 +322,6 @@ def limits() -> Iterator[Fault]:
     yield fault
 
 
-@contextmanager
-def disks() -> Iterator[Fault]:
-    """A full disk and a read-only folder: an error that names the reason, and the old file as it was."""
-    X, y = rows()
-    model = make().fit(X, y)
-
-    def fault(chance: random.Random) -> str:
-        with tempfile.TemporaryDirectory() as name:
-            mounted = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", name]
-            if subprocess.run(mounted, capture_output=True, check=False).returncode:
-                return "not tried, mounting is not allowed"
-            try:
-                return _on_a_bad_disk(model, Path(name), chance)
-            finally:
-                subprocess.run(["umount", name], check=True)
-
-    yield fault
-
-
-def _on_a_bad_disk(model: Any, folder: Path, chance: random.Random) -> str:
-    (folder / "m.rflaf").write_bytes(b"old")
-    how = chance.choice(["full", "read-only"])
-    if how == "full":
-        (folder / "filler").write_bytes(b"x" * chance.randrange(45_000, 57_000))
-    else:
-        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-    before = sorted(path.name for path in folder.iterdir())
-    try:
-        rflaf.save(model, folder / "m.rflaf")
-        return f"LOST a save to a disk that is {how} went through"
-    except (InvalidParameterError, OSError) as error:
-        old = (folder / "m.rflaf").read_bytes() == b"old"
-        whole = old and sorted(path.name for path in folder.iterdir()) == before
-        return f"{how}: {type(error).__name__}" if whole else "LOST the old file"
-
-
 FAULTS: dict[str, Callable[[], Any]] = {
     "fit": fits,
     "save": lambda: writes(write_model, "m.rflaf"),
@@ -364,7 +329,7 @@ FAULTS: dict[str, Callable[[], Any]] = {
     "study": studies,
     "checkpoint": checkpoints,
     "table": tables,
-    "disk": disks,
+    "disk": disks.disks,
     "memory": limits,
     "cluster": clusters.clusters,
 }
