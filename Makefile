@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+PYTEST := $(BIN)/pytest -n auto --dist worksteal # neighbours share what a module fits: one worker runs them
+unexport PYTHONDONTWRITEBYTECODE # else every run compiles all tests again
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
 .PHONY: run test quick coverage lint docs notebooks bench bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
@@ -13,14 +15,14 @@ run: $(VENV)/.run
 	@$(BIN)/rflaf demo
 
 test: lint
-	$(BIN)/pytest -n auto
+	$(PYTEST)
 	@$(MAKE) --no-print-directory docs
 
 quick: $(VENV)/.test
-	$(BIN)/pytest -n auto -m "not slow"
+	$(PYTEST) -m "not slow"
 
 coverage: $(VENV)/.test
-	$(BIN)/pytest --cov -n auto
+	$(PYTEST) --cov
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,6 +109,7 @@ def longest_module(parts: list[str]) -> str:
     return ""
 
 
+@cache
 def own_imports(module: str) -> set[str]:
     return {name for name, ours in imports_of(module) if ours}
 
@@ -226,6 +228,7 @@ def import_ratio() -> float:
     return float(answer.stdout)
 
 
+@pytest.mark.slow
 def test_importing_the_package_is_cheap():
     ratios = []
     while len(ratios) < 3 and min(ratios, default=2.0) >= 1.5:  # timing is noisy: the best of three counts

@@ -66,6 +66,7 @@ def test_a_regression_by_the_contract_of_talent_is_that_of_the_estimator(tmp_pat
     assert on_val == pytest.approx(np.sqrt((off**2).mean()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_labels_by_the_contract_of_talent_are_those_of_the_estimator(n_classes, tmp_path):
     numbers, _, y = rows()
@@ -81,6 +82,7 @@ def test_labels_by_the_contract_of_talent_are_those_of_the_estimator(n_classes, 
     assert on_val == model.score(X[PARTS["val"]], label[PARTS["val"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

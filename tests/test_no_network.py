@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 SCRIPT = """
 import sys
 banned = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.bind", "urllib.Request",
@@ -28,6 +30,7 @@ print(seen)
 """
 
 
+@pytest.mark.slow
 def test_no_connection_and_no_process_from_import_to_load(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(tmp_path / "m.rflaf")], capture_output=True, text=True, check=True

@@ -111,6 +111,7 @@ def test_a_category_cannot_be_dropped_too(table, tmp_path, capsys):
     assert "--category must name a column that is kept; got 'a'. Do not --drop it too." in line
 
 
+@pytest.mark.slow
 def test_predictions_go_to_standard_output_by_a_dash_and_never_into_a_workbook(table, tmp_path, capsys):
     model = tmp_path / "m.rflaf"
     output(capsys, "fit", table, "--target", "y", "--out", model, "--width", "3")

@@ -346,6 +346,7 @@ def test_help_has_an_example(command, capsys):
     assert f"Example:  rflaf {command}" in printed
 
 
+@pytest.mark.slow
 def test_outliers_are_told_beside_the_result(tmp_path, capsys, small_pool):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (1000, 2))
@@ -402,6 +403,7 @@ def test_classes_only_among_rows_held_out_are_named(folder, tmp_path, capsys):
     assert "accuracy" in captured.out
 
 
+@pytest.mark.slow
 def test_every_command_takes_a_model_that_python_fitted_to_a_file(folder, tmp_path, capsys):
     for data, kind, target in (("houses", RFLAFRegressor, "price"), ("dear", RFLAFClassifier, "dear")):
         model = kind(5, directions="random", random_state=0).fit(folder / f"{data}.csv", target)

@@ -220,6 +220,7 @@ def test_a_half_life_of_the_constructor_still_acts():
     assert_array_equal(with_old.predict(X), with_new.predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*is going away:FutureWarning")
 def test_a_transformer_still_keeps_outliers():
     wild = np.where(np.arange(90) == 7, 1e4, Y)

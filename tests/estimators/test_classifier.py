@@ -705,6 +705,7 @@ def odds(X):
     return 2 * np.sin(2 * X[:, 0]) + X[:, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"curves": False, "directions": "refined"}], ids=["plain", "refined"])
 def test_probabilities_are_near_the_true_ones(settings):
     X, new, errors = square(1500), square(1000, seed=1), []
@@ -754,6 +755,7 @@ def test_a_width_is_found_on_the_greedy_path():
     assert model.score(ROWS, RINGS) > 0.8
 
 
+@pytest.mark.slow
 def test_the_paper_has_leverage_scores_of_its_pool():
     model = limited(RFLAFClassifier.paper, 8, pool_size=25, n_basis=6, alpha=1e-4, random_state=0, **SHORT)
     model.fit(ROWS, RINGS)
@@ -958,6 +960,7 @@ def test_a_loss_for_numbers_is_refused(loss, three):
     assert "loss" in str(fit_refusal(three, INSIDE, loss=loss, kind=InvalidParameterError))
 
 
+@pytest.mark.slow
 def test_a_loss_of_your_own_trains_refined_directions():
     settings = {"curves": False, "alpha": 1e-2, "random_state": 0, "n_jobs": 1}
     model = RFLAFClassifier(5, loss=Exponential(), **settings).fit(ROWS, INSIDE)

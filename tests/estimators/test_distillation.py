@@ -112,6 +112,7 @@ def test_a_teacher_that_hardly_helps_is_not_listened_to():
     assert set(student.distillation_.losses) == {0.0, 0.5, 1.0}
 
 
+@pytest.mark.slow
 def test_labels_of_any_kind_and_frames_come_back():
     X, _ = noisy()
     frame = pd.DataFrame(X, columns=["u", "v"])
@@ -147,6 +148,7 @@ def test_a_fitted_teacher_needs_neither_labels_nor_folds():
     assert teacher.n_rows_ == len(X)
 
 
+@pytest.mark.slow
 def test_classes_rarer_than_folds_are_kept():
     X, _ = noisy()
     y = np.r_[np.full(3, 2), np.arange(197) % 2]

@@ -39,12 +39,14 @@ from rflaf.training.specification import LEAST_REFINED_ROWS
 pytestmark = pytest.mark.usefixtures("small_pool")
 ESTIMATORS = (RFLAFRegressor, RandomActivationFeatures)
 LEVERAGE = {**PAPER, "sampling": LeverageSampling(80)}
-MODELS = {"refined": {}, "plain": PAPER, "leverage": LEVERAGE}
+REFINED = pytest.param({}, id="refined", marks=pytest.mark.slow)
 
 each_estimator = pytest.mark.parametrize("estimator_class", ESTIMATORS)
 each_sampling = pytest.mark.parametrize("sampling", [PAPER, LEVERAGE], ids=["plain", "leverage"])
-each_model = pytest.mark.parametrize("settings", MODELS.values(), ids=MODELS)
-refined_or_plain = pytest.mark.parametrize("settings", [{}, PAPER], ids=["refined", "plain"])
+refined_or_plain = pytest.mark.parametrize("settings", [REFINED, pytest.param(PAPER, id="plain")])
+each_model = pytest.mark.parametrize(
+    "settings", [REFINED, pytest.param(PAPER, id="plain"), pytest.param(LEVERAGE, id="leverage")]
+)
 
 
 def steady(n_components: int = 30, **others) -> RFLAFRegressor:
@@ -171,6 +173,7 @@ def test_weights_are_routed_through_a_grid_search(easy):
 # Algorithm 1
 
 
+@pytest.mark.slow
 def test_the_paper_is_leverage_sampling_of_random_directions_under_one_activation(easy):
     X, y = easy
     model = RFLAFRegressor.paper(25, pool_size=60, random_state=0)
@@ -189,6 +192,7 @@ def test_the_paper_is_leverage_sampling_of_random_directions_under_one_activatio
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_the_paper_has_its_features_too(easy):
     X, y = easy
     features = RandomActivationFeatures.paper(25, pool_size=60, random_state=0).fit(X, y)
@@ -205,6 +209,7 @@ def test_few_rows_are_fitted_by_functions_of_single_columns(estimator_class, eas
     assert_array_equal(few.directions_ != 0, np.eye(X.shape[1], dtype=bool))
 
 
+@pytest.mark.slow
 def test_importance_is_the_root_of_the_draws_over_those_expected(easy):
     model = RFLAFRegressor.paper(25, pool_size=60, random_state=0).fit(*easy)
     q = model.leverage_scores_ / model.leverage_scores_.sum()
@@ -807,6 +812,7 @@ def test_a_basis_of_your_own_is_accepted(easy):
     assert_allclose(model.transform(X), model.activation_(z), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_refined_model_accepts_a_basis_and_a_density_of_your_own(easy):
     X, y = easy
     model = clone(seeded_regressor(basis=CubicPolynomials(), density=OnTheSphere())).fit(X, y)

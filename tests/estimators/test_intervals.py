@@ -121,6 +121,7 @@ def test_calibration_covers_as_the_theorem_says_for_every_model_and_law():
     assert coverage - 3 * error <= np.mean(hits) <= coverage + 1 / (n_rows + 1) + 3 * error + 0.03  # ties at zero
 
 
+@pytest.mark.slow
 def test_thirty_rows_are_covered_in_the_mean():
     shares = []
     for seed in range(8):
@@ -277,6 +278,7 @@ def test_class_weights_do_not_change_what_rows_the_coverage_counts():
     assert_allclose(sets[np.arange(len(new)), new].mean(), 0.95, atol=0.03)
 
 
+@pytest.mark.slow
 def test_random_directions_need_rows_to_calibrate_sets():
     model = RFLAFClassifier(15, directions="random", random_state=0).fit(X, labels_of(Y))
     with pytest.raises(InvalidParameterError, match="predict_set needs errors"):

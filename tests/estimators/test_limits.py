@@ -108,6 +108,7 @@ def table():
     return frame, y.to_numpy()
 
 
+@pytest.mark.slow
 def test_columns_of_a_table_rise_and_act_alone(table):
     frame, y = table
     model = RFLAFRegressor(**QUICK, monotone={"age": 1}, interactions="none").fit(frame, y)
@@ -117,6 +118,7 @@ def test_columns_of_a_table_rise_and_act_alone(table):
     assert change[frame["age"].notna()].min() >= 0
 
 
+@pytest.mark.slow
 def test_only_the_pairs_named_interact(table, tmp_path):
     frame, y = table
     model = RFLAFRegressor(**QUICK, interactions=[("town", "size")]).fit(frame, y)

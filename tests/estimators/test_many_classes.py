@@ -26,6 +26,7 @@ def log_loss(model, X, y):
     return -np.mean(np.log(P[np.arange(len(y)), np.searchsorted(model.classes_, y)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3, 40])
 def test_classes_of_one_row_have_probabilities(n_classes):
     X, y = on_a_spiral(n_classes, 90)

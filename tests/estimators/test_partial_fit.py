@@ -83,6 +83,7 @@ def ridge_on(model, X, y, weight):
 cuts_of_the_rest = st.sets(st.integers(1, 179), max_size=6).map(sorted)
 
 
+@pytest.mark.slow
 @quick
 @given(cuts_of_the_rest, st.sampled_from(list(RUNGS)), st.booleans(), st.sampled_from([1, 2]))
 def test_any_chunks_are_the_fit_of_all_rows(table, begun, cuts, rung, weighted, n_outputs):
@@ -101,6 +102,7 @@ def test_fit_and_more_rows_are_the_fit_of_all_rows(table, begun, rung):
     assert_allclose(model.predict(X), carried_on(begun[rung, False, 1], table, [110]).predict(X), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_refined_model_and_more_rows_are_the_ridge_on_what_it_said_and_what_they_say():
     """Of the rows it was trained on the targets are those that its output weights v answer: the model itself."""
     rng = np.random.default_rng(1)
@@ -131,6 +133,7 @@ def test_later_chunks_change_the_output_weights_only(table, begun):
     assert after.alpha_ == before.alpha_
 
 
+@pytest.mark.slow
 @quick
 @given(
     cuts_of_the_rest,

@@ -83,6 +83,7 @@ def test_rows_in_files_and_later_rows_are_taken_too(refined_fan, tmp_path):
     assert np.all(np.diff(later.predict(X), axis=1) >= 0)
 
 
+@pytest.mark.slow
 def test_exports_put_quantiles_in_order(tmp_path):
     X_few, y_few = X[:60], Y[:60]
     model = RFLAFRegressor(3, loss="quantile", quantile=LEVELS, **RUNGS["shared"]).fit(X_few, y_few)
@@ -179,6 +180,7 @@ class OwnHuber(Huber):
         return OwnHuber(self.delta / scale)
 
 
+@pytest.mark.slow
 def test_a_loss_of_ones_own_trains_a_refined_model_as_the_compiled_one_does():
     settings = {"curves": False, "alpha": 1e-2, "random_state": 0, "n_jobs": 1}
     own, compiled = (

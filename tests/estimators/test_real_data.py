@@ -72,6 +72,7 @@ def test_leverage_sampling_meets_the_mark_of_plain_sampling():
     assert error <= 0.64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_components", "mark"), [(30, 0.57), (100, 0.495)])
 def test_a_greedy_selection_with_activations_of_its_own_meets_its_mark(n_components, mark):
     X, y = protein()

@@ -178,6 +178,7 @@ def mixed():
     return table, RFLAFClassifier(16, random_state=0, alpha=1e-3).fit(table, y)
 
 
+@pytest.mark.slow
 def test_reasons_of_a_regressor_sum_to_its_prediction(regressor):
     reasons = regressor.explain(ROWS[:7])
     assert reasons.values.shape == reasons.standard_error.shape == reasons.data.shape == (7, 5)

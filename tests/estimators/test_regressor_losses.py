@@ -251,6 +251,7 @@ def uneven(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.abs(X[:, 1]) + (0.1 + 0.5 * np.abs(X[:, 0])) * rng.standard_normal(n_rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantile", [0.1, 0.9])
 def test_quantiles_of_uneven_noise_cover_their_share_of_new_rows(quantile, no_rivals):
     (X, y), (new, unseen) = uneven(1500, 0), uneven(4000, 1)
@@ -320,6 +321,7 @@ def test_the_fit_is_the_linear_program_of_its_own_features_up_to_the_smoothing(q
     assert_allclose(model.predict(ROWS), best.predict(Z), rtol=0, atol=0.1 * TARGET.std())
 
 
+@pytest.mark.slow
 def test_a_narrow_smoothing_is_nearer_to_the_linear_program():
     spread, gaps = TARGET.std(), []
     for smoothing in (0.3 * spread, 0.03 * spread):

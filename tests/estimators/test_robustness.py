@@ -205,6 +205,7 @@ def test_predictions_level_off_far_from_the_data(basis, dtype, settings):
     assert_array_equal(model.predict(1e6 * direction), model.predict(1e9 * direction))
 
 
+@pytest.mark.slow
 @refined_or_plain
 def test_duplicated_columns_and_more_components_than_rows_are_fitted(settings):
     rng = np.random.default_rng(4)

@@ -41,6 +41,7 @@ def quick(data):
     return RFLAFClassifier(8, **QUICK).fit(data[0], data[1])
 
 
+@pytest.mark.slow
 def test_one_model_learns_all_labels_about_as_well_as_one_for_each(data, refined):
     X, Y, X_new, Y_new = data
     apart = [RFLAFClassifier(24, random_state=0).fit(X, y).predict_proba(X_new)[:, 1] for y in Y.T]
@@ -94,6 +95,7 @@ def test_labels_are_independent_given_random_directions(data):
         np.testing.assert_allclose(both[:, label], alone.predict_proba(X_new)[:, 1], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_rare_and_constant_labels_are_learned_with_the_others(data):
     X, Y, X_new, _ = data
     Y = np.column_stack([Y[:, 0], np.zeros(len(Y), int), np.arange(len(Y)) == 7])

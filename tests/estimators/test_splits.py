@@ -41,6 +41,7 @@ def test_every_period_is_held_out_from_the_rows_before_it():
     assert np.unique(late).size == late.size > 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, RANDOM], ids=["refined", "random"])
 def test_groups_show_the_error_on_other_groups(settings):
     X, y, groups = rows_of_groups()
@@ -74,12 +75,14 @@ def test_a_splitter_of_scikit_learn_is_taken(cv):
     assert np.isfinite(classifier.oof_prediction_[held_out]).all()
 
 
+@pytest.mark.slow
 def test_groups_pass_through_a_grid_search():
     X, y, groups = rows_of_groups()
     search = GridSearchCV(RFLAFRegressor(random_state=0, n_jobs=1), {"n_components": [8, 16]}, cv=GroupKFold(3))
     assert search.fit(X, y, groups=groups).best_params_["n_components"] in (8, 16)
 
 
+@pytest.mark.slow
 def test_weights_of_zero_leave_rows_out_of_the_splits():
     X, y, groups = rows_of_groups()
     weight = np.ones(len(y))

@@ -445,6 +445,7 @@ def mean_square(model, X, y) -> float:
     return float(np.mean((model.predict(X) - y) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["plain", LeverageSampling(600)], ids=["plain", "leverage"])
 def test_an_automatic_width_is_nearly_as_good_as_the_widest(smooth, sampling):
     X, y = smooth
@@ -456,6 +457,7 @@ def test_an_automatic_width_is_nearly_as_good_as_the_widest(smooth, sampling):
     assert mean_square(chosen, X[test], y[test]) <= 1.05 * mean_square(widest, X[test], y[test])
 
 
+@pytest.mark.slow
 def test_an_automatic_width_is_like_that_of_a_plan(smooth, monkeypatch):
     X, y = smooth
     monkeypatch.setattr(planning, "approximate_kernel", partial(planning.approximate_kernel, pool_size=500))
@@ -467,6 +469,7 @@ def test_an_automatic_width_is_like_that_of_a_plan(smooth, monkeypatch):
     assert mean_square(fitted, X[1500:], y[1500:]) <= 1.05 * mean_square(widest, X[1500:], y[1500:])
 
 
+@pytest.mark.slow
 def test_a_classifier_takes_an_automatic_width(easy, labels):
     X, _ = easy
     model = RFLAFClassifier("auto", **PAPER, random_state=0).fit(X, labels)

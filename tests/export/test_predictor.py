@@ -145,6 +145,7 @@ assert np.allclose(again, answers, rtol=1e-12, atol=1e-12)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["refined", "three"])
 def test_a_new_process_predicts_without_a_compiler_until_it_is_worth_it(fitted, kind, tmp_path):
     folder, kinds, X = fitted
@@ -155,6 +156,7 @@ def test_a_new_process_predicts_without_a_compiler_until_it_is_worth_it(fitted, 
     assert np.allclose(np.load(tmp_path / "answers.npy"), kinds[kind].predict(X), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_command_line_predicts_without_a_compiler(tmp_path):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("typer")

@@ -197,6 +197,7 @@ def test_c_answers_as_python(fitted, many, name, dtype, tmp_path):
         assert_same_labels(estimator.classes_[found[:, -1].astype(int)], estimator, many)
 
 
+@pytest.mark.slow
 @needs_gcc
 @pytest.mark.realdata
 @pytest.mark.skipif("RFLAF_DATA_DIR" not in os.environ, reason="RFLAF_DATA_DIR is not set")
@@ -378,6 +379,7 @@ def test_a_header_calls_nothing_but_what_it_states(fitted, name, calls, tmp_path
     assert ("Calls exp of math.h" in header) == bool(calls)
 
 
+@pytest.mark.slow
 @needs_gcc
 def test_rows_that_are_not_finite_stay_inside_the_arrays(fitted, tmp_path):
     for number, name in enumerate(("refined, curves", "per component RBF", "three classes")):
@@ -554,6 +556,7 @@ def test_every_encoded_column_is_that_of_the_encoding(table, table_model):
     np.testing.assert_allclose(found, table_model.table_encoding_.transform(table), rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_rare_levels_share_a_column_and_missing_ones_have_their_own(table):
     frame = table[["street", "age"]].assign(label=np.where(table["y"] > 4, "old", "young"))
     frame.loc[::50, "street"] = None

@@ -11,6 +11,7 @@ skops_io = pytest.importorskip("skops.io")
 X = np.random.default_rng(0).standard_normal((120, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

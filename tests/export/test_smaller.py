@@ -94,6 +94,7 @@ def test_a_simplified_model_is_saved_and_exported_as_any_other(fitted, tmp_path)
     assert len(rflaf.to_c(simpler)) < len(rflaf.to_c(fitted["numbers"]))
 
 
+@pytest.mark.slow
 def test_tables_and_straight_models_are_taken():
     X, y = rows(200, 0)
     frame = pd.DataFrame(X, columns=list("abc")).assign(level=np.where(X[:, 0] > 0, "up", "down"))

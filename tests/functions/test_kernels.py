@@ -488,6 +488,7 @@ def test_prediction_of_sparse_rows_is_exact(
     assert np.isnan(out[stop:]).all()
 
 
+@pytest.mark.slow
 @quick
 @given(dtypes, st.integers(1, 30), st.integers(1, 12), st.integers(1, 200), zero_patterns, seeds)
 def test_projections_of_rows_with_zeros_are_exact(dtype, n_features, n_components, n_rows, share, seed):
@@ -575,6 +576,7 @@ def test_kernels_are_cached_on_disk(kernel):
     assert not isinstance(kernel._cache, NullCache)
 
 
+@pytest.mark.slow
 def test_importing_the_package_compiles_nothing():
     script = (
         "import rflaf; from rflaf.functions._kernels import features as _kernels; "

@@ -676,6 +676,7 @@ def single(values) -> np.ndarray:
     return np.asarray(values, np.float32).astype(np.float64)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(losses, st.integers(1, 30), st.integers(1, 4), st.floats(-2, 1), seeds)
 def test_the_compiled_losses_are_those_of_their_classes(loss, n_rows, n_outputs, log_size, seed):

@@ -172,6 +172,7 @@ def report_of(model, X, y, path):
     return path.read_text()
 
 
+@pytest.mark.slow
 def test_the_report_says_how_many_targets_intervals_and_sets_hold(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (300, 2))

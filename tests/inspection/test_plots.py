@@ -124,6 +124,7 @@ def test_a_bank_is_ranked_by_the_spread_of_its_contributions(rung, request, tabl
     np.testing.assert_allclose(np.sum(bank.density * np.diff(bank.edges), axis=1), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rung", ["bent", "convex"])
 def test_a_panel_of_the_bank_is_the_contribution_of_its_component(rung, request, table):
     model = request.getfixturevalue(rung)
@@ -444,6 +445,7 @@ def test_the_colours_stay_apart_for_the_colour_blind():
             assert np.linalg.norm(seen[one] - seen[other]) > 0.12, (one, other)
 
 
+@pytest.mark.slow
 def test_a_plan_is_drawn_with_the_law_of_its_decay():
     X = np.random.default_rng(0).standard_normal((200, 3))
     plan = rflaf.plan(X, np.sin(X[:, 0]), random_state=0)

@@ -209,6 +209,7 @@ def test_the_interval_of_a_ratio_is_paired():
     assert paired_ratio(ours, 0 * theirs) is None
 
 
+@pytest.mark.slow
 def test_the_area_of_many_classes_has_no_interval_and_that_of_two_has_one():
     rng = np.random.default_rng(0)
     for n_classes, known in ((2, True), (3, False)):
@@ -298,6 +299,7 @@ def test_a_pipeline_of_steps_without_names_has_columns_by_number(table, plan):
     assert '<span class="name" title="column 0">' in render_report(steps, X, y, plan=plan)
 
 
+@pytest.mark.slow
 def test_a_single_class_is_fitted_and_trees_are_left_out_where_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     X, code = np.arange(20.0)[:, None], np.eye(20, dtype=int)[7]

@@ -373,6 +373,7 @@ def test_an_automatic_width_is_the_best_on_the_path(easy, activation):
     assert model.score(*easy) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("activation", ["shared", "per_component"])
 def test_a_selection_fits_better_than_as_many_components_drawn_plainly(easy, activation):
     X, y = easy

@@ -138,6 +138,7 @@ def test_a_large_batch_is_predicted_by_threads(monkeypatch):
     assert started == [2]
 
 
+@pytest.mark.slow
 def test_the_order_of_the_rows_in_memory_does_not_matter():
     model, X = some_model(), some_inputs()
     np.testing.assert_array_equal(model.decision(np.asfortranarray(X)), model.decision(X))

@@ -130,6 +130,7 @@ def test_labels_of_any_partition_are_told_apart_as_in_memory(n_parts, rows, in_m
     assert_allclose(model.predict_proba(X), in_memory["classifier"].predict_proba(X), rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_ridge_that_is_chosen_does_not_depend_on_the_partition(rows, here):
     X, _, labels, _ = rows
     settings = {**PAPER, "random_state": 0, "class_weight": "balanced"}
@@ -180,6 +181,7 @@ def test_frames_are_fitted_with_the_names_of_their_columns(rows, in_memory, here
         model.predict(table[["b", "a", "c"]])
 
 
+@pytest.mark.slow
 def test_labels_in_a_frame_may_be_texts(rows, in_memory, here):
     X, _, labels, _ = rows
     table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(label=labels), npartitions=5)
@@ -230,6 +232,7 @@ def test_chunks_of_partitions_are_learned(rows, here):
     assert_allclose(other.predict(X), one.predict(X), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shared", "huber"])
 def test_rows_of_partitions_fade_in_their_order(name, rows, here):
     X, y, _, weight = rows
@@ -385,6 +388,7 @@ def test_nothing_is_computed_before_it_is_asked_for(rows, in_memory):
     assert sum(asked) == N
 
 
+@pytest.mark.slow
 def test_a_partition_without_rows_has_no_answers(rows, in_memory, here):
     X, y, _, _ = rows
     gaps = da.concatenate([cut(X[:500], 2), da.zeros((0, 3)), cut(X[500:], 3)])
@@ -480,6 +484,7 @@ def test_workers_sum_where_the_rows_live(rows, in_memory, client):
     assert_allclose(framed.predict(table[["a", "b", "c"]]), in_memory["per component"].predict(X), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_row_groups_are_read_by_the_workers(rows, in_memory, client, tmp_path):
     X, y, _, weight = rows
     table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y, w=weight)

@@ -78,6 +78,7 @@ def test_more_rows_come_by_any_door(doors, kind):
     np.testing.assert_allclose(model.predict(doors["frame"]), expected.predict(doors["frame"]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_matrix_in_a_file_may_hold_the_target(tmp_path):
     X = np.random.default_rng(0).standard_normal((N, 4))
     np.save(tmp_path / "X.npy", X)

@@ -64,6 +64,7 @@ def collected(source):
     return [np.concatenate([getattr(block, name) for block in blocks]) for name in ("X", "y", "weight")]
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.integers(1, N - 1), max_size=4), st.integers(5, N), st.integers(20, 1000))
 def test_blocks_do_not_depend_on_files_and_row_groups(tmp_path, edges, row_group, block_rows):
@@ -169,6 +170,7 @@ def test_a_fit_from_files_is_that_from_memory(name, folder):
     assert model.n_features_in_ == 3
 
 
+@pytest.mark.slow
 @quick
 @given(st.lists(st.integers(1, N - 1), max_size=5), st.integers(5, N), st.sampled_from(["shared", "one a component"]))
 def test_any_partition_into_files_and_row_groups_gives_the_same_model(tmp_path, edges, row_group, name):
@@ -178,6 +180,7 @@ def test_any_partition_into_files_and_row_groups_gives_the_same_model(tmp_path, 
     assert np.abs(model.fit(rows(files), "y").predict(files) - expected).max() < 1e-6
 
 
+@pytest.mark.slow
 def test_counts_and_two_outputs_from_files(folder):
     poisson = RFLAFRegressor(4, loss="poisson", **RANDOM)
     expected = poisson.fit(X, COUNTS).predict(X)

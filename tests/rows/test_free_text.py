@@ -45,6 +45,7 @@ def test_titles_are_learned_from_though_none_repeats(fitted):
     assert list(model.feature_names_in_) == ["title", "x"]
 
 
+@pytest.mark.slow
 def test_a_random_target_is_not_learned_from_texts():
     frame, _ = titles(600)
     y = np.random.default_rng(5).standard_normal(1100)
@@ -54,6 +55,7 @@ def test_a_random_target_is_not_learned_from_texts():
     assert error < 1.02 * np.mean((y[:600].mean() - y[600:]) ** 2)
 
 
+@pytest.mark.slow
 def test_free_text_stays_by_every_door_and_in_files(fitted, tmp_path):
     model, frame, y = fitted
     expected = model.predict(frame)
@@ -95,6 +97,7 @@ COMPONENTS = learn_components(titles(60)[0]["title"])
 texts = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), min_size=1, max_size=30, unique=True)
 
 
+@pytest.mark.slow
 @given(words=texts, cuts=st.lists(st.integers(0, 30), max_size=3))
 def test_columns_of_a_text_do_not_depend_on_the_others(words, cuts):
     components = COMPONENTS

@@ -78,6 +78,7 @@ def test_an_encoding_is_that_of_scikit_learn():
     np.testing.assert_allclose(ours[:, n_columns:], parts, rtol=1e-12, atol=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(cuts=st.lists(st.integers(0, 300), max_size=5))
 def test_any_row_partition_gives_the_same_summary_and_the_same_rows(cuts):

@@ -139,6 +139,7 @@ def test_weights_have_the_same_unit_wherever_their_rows_are_cut(block_rows):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_neither_the_unit_of_weights_nor_repetition_changes_a_model(mode):
     X, y, weight = rows(60, 2)
@@ -157,6 +158,7 @@ def test_neither_the_unit_of_weights_nor_repetition_changes_a_model(mode):
         np.testing.assert_allclose(predicted(X, y[:, 0], np.full(60, unit)), even, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_nor_does_it_change_the_probabilities_of_classes():
     X, y, weight = rows(60, 3)
     labels = y[:, 0] > 0

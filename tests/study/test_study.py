@@ -232,6 +232,7 @@ def test_the_refined_model_is_the_default_estimator():
     assert model.random_state == 3
 
 
+@pytest.mark.slow
 def test_schemes_of_one_pool_run_together_and_fit_it_once(made_up_data):
     trials = [
         Trial("protein", protocol, "rbf", 9, scheme, 30, 0, width)
@@ -274,6 +275,7 @@ def test_no_direction_is_drawn_twice_without_replacement():
     assert importance.min() >= np.sqrt(25)
 
 
+@pytest.mark.slow
 def test_all_schemes_search_from_the_same_starts(made_up_data, monkeypatch):
     asked = []
     learn = protocols.learn_activation
@@ -326,6 +328,7 @@ def test_processes_give_the_same_records(tiny_records, tiny, tmp_path):
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == len(trials)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_where_it_was(made_up_data, tiny, tiny_records, tmp_path):
     path, trials = tmp_path / "records.jsonl", tiny.trials("quick")
 
@@ -344,6 +347,7 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(made_up_data, tiny, tiny_re
     assert [without_times(record) for record in records] == [without_times(record) for record in tiny_records[0]]
 
 
+@pytest.mark.slow
 def test_records_of_an_earlier_study_are_kept_but_not_resumed_from(made_up_data, tiny_records, tmp_path):
     path, first = tmp_path / "records.jsonl", tiny_records[0][0]
     runner.append(replace(first, environment={**first.environment, "study": "1"}), path)
@@ -482,6 +486,7 @@ def test_the_published_spline_stands_beside_the_authors_spline_and_so_does_the_r
         assert cell.authors_mean == 0.3060
 
 
+@pytest.mark.slow
 def test_reproduce_writes_records_tables_and_figures(made_up_data, tiny_records, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(experiments, "names", lambda: ["tiny"])
     monkeypatch.setattr(experiments, "read", lambda name: experiments.parse(name, TINY))
@@ -506,6 +511,7 @@ def test_reproduce_writes_records_tables_and_figures(made_up_data, tiny_records,
     assert "| leverage | plain |" in page
 
 
+@pytest.mark.slow
 def test_figures_draw_every_kind_of_line(tmp_path, tiny):
     records = [
         a_record(

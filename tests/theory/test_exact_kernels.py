@@ -317,6 +317,7 @@ def test_fewer_directions_from_the_density_than_from_p_bring_the_gram_matrix_nea
     assert np.mean(ours) < 0.8 * np.mean(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RFLAFRegressor, RFLAFClassifier])
 def test_estimators_take_the_density_with_its_weights(rows, kind):
     X, y = rows

@@ -106,6 +106,7 @@ def test_whole_numbers_beyond_double_precision_are_read_by_every_door(tmp_path):
     assert all(np.array_equal(found[0], other) for other in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1024, 1000])
 def test_the_unit_of_the_columns_does_not_move_the_scores_of_a_convex_classifier(unit):
     X = np.random.default_rng(0).standard_normal((600, 4))

@@ -320,6 +320,7 @@ def test_the_number_of_threads_does_not_change_a_bit(spec, alpha):
         assert_same_bits(fit(X, y, spec, n_workers=n_workers), one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [LEAST_REFINED_ROWS - 1, 500, 4000])
 def test_the_number_of_threads_does_not_change_a_bit_of_a_refined_model(n_rows):
     X, y = sine_rows(n_rows, n_outputs=2)

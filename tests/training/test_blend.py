@@ -75,6 +75,7 @@ def test_the_mean_does_better_on_the_rows_held_out_than_the_model_it_replaces(bl
     np.testing.assert_allclose(model.cv_error_, mixed.found.error * np.var(y), rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_model_that_the_rows_held_out_tell_from_the_others_stays_alone():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 3))

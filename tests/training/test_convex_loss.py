@@ -564,6 +564,7 @@ def test_there_is_no_row_space_where_it_would_not_be_smaller():
     assert on_row_space(risk_of(Z[:, :30], y, Logistic(), weight)) is not None
 
 
+@pytest.mark.slow
 @each([Squared(), Logistic()])
 def test_the_ridge_on_the_row_space_is_that_of_all_features(loss):
     for seed in range(3):
@@ -860,6 +861,7 @@ def test_the_ridge_is_judged_by_rows_that_are_held_out(one_fold, monkeypatch):
     assert errors.min() < 0.97 * max(errors[0], errors[-1])
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.sampled_from([Squared(), Logistic(), Softmax()]), st.integers(10, 60), seeds)
 def test_the_order_of_the_rows_and_their_blocks_do_not_change_the_ridge(loss, block_rows, seed):
@@ -934,6 +936,7 @@ def test_hessians_in_single_precision_are_those_in_double(loss, intercept, weigh
     np.testing.assert_allclose(single, double, atol=1e-5 * np.abs(double).max())
 
 
+@pytest.mark.slow
 @settings(max_examples=8)
 @given(st.sampled_from([Squared(), Logistic(), Poisson()]), seeds)
 def test_whole_weights_have_the_ridge_of_repeated_rows(loss, seed):
@@ -986,6 +989,7 @@ def test_where_the_first_fold_is_empty_another_is_held_out(monkeypatch):
     assert chosen_ridge(Z, y, Squared()) < 0.01 * stiffest(Z, y, Squared())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [20, 50])
 def test_few_rows_have_a_ridge_under_a_sharp_loss(n_rows):
     """Of them only the median itself may be within the smoothing of the constant answer, and it is held out once."""

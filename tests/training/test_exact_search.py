@@ -202,6 +202,7 @@ def fitted_by_leverage(n_draws=25, fit_intercept=True, **settings):
     return RFLAFRegressor(n_draws, alpha=1e-4, **arguments).fit(X, y[:, 0]), X, y[:, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::rflaf.errors.AssumptionWarning")  # 1 / sqrt(300) is large beside problem (8)
 @pytest.mark.parametrize("alpha", [1e-3, "auto", "fit"])
 @pytest.mark.parametrize("balance", ["proof", "printed"])
@@ -220,6 +221,7 @@ def test_lines_three_and_four_can_be_computed_again(alpha, balance, one_blas_thr
     np.testing.assert_allclose(pool.largest_eigenvalue, np.linalg.eigvalsh(K)[-1] / n, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_line_five_weighs_draws_by_the_square_root_of_p_over_q(one_blas_thread):
     model, _, _ = fitted_by_leverage()
     pool, s = model.pool_, 30
@@ -230,6 +232,7 @@ def test_line_five_weighs_draws_by_the_square_root_of_p_over_q(one_blas_thread):
     np.testing.assert_allclose(model.importance_, np.sqrt(pool.counts / (s * q)), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_drawing_without_replacement_takes_every_direction_once(one_blas_thread):
     model, _, _ = fitted_by_leverage(n_draws=12, replace=False)
     pool = model.pool_
@@ -241,6 +244,7 @@ def test_drawing_without_replacement_takes_every_direction_once(one_blas_thread)
     np.testing.assert_allclose(model.importance_, np.sqrt(12 / (30 * inclusion[pool.drawn])), rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "origin"])
 def test_line_two_solves_problem_six(fit_intercept, one_blas_thread):
     model, X, y = fitted_by_leverage(fit_intercept=fit_intercept)
@@ -257,6 +261,7 @@ def test_line_two_solves_problem_six(fit_intercept, one_blas_thread):
     assert tangential_share(reference.gradient(pool.a), pool.a) < 1e-6
 
 
+@pytest.mark.slow
 def test_line_two_as_printed_is_balanced_least_squares(one_blas_thread):
     """Problem (8): its penalty vanishes, the rest is least squares in (a, v), where the whole gradient is zero."""
     X, y = weighted_sine_rows(300, 1)[:2]

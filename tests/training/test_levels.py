@@ -114,6 +114,7 @@ def test_every_rung_learns_the_product_of_a_number_and_a_category(how):
     assert np.abs(model.predict(odd)).max() < np.abs(y).max()
 
 
+@pytest.mark.slow
 def test_the_order_of_levels_has_no_effect_on_the_rivals():
     """A linear model of a category is one of its levels, not of their numbers."""
     frame, _ = category_frame(300)

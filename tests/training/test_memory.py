@@ -192,6 +192,7 @@ def peak_of(work):
         pa.set_memory_pool(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["Parquet", "labels", "CSV", "NumPy"])
 def test_the_first_look_at_files_takes_no_more_than_the_budget(kind, looked_at):
     path, y, labels = looked_at[kind]

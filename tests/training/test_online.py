@@ -130,6 +130,7 @@ def test_chunks_end_at_the_fit_of_all_rows_for_other_features_too(settings, tabl
     assert_allclose(taught.intercept, b, rtol=0, atol=1e-7 * np.abs(v).max())
 
 
+@pytest.mark.slow
 def test_a_bent_model_learns_more_too():
     rng = np.random.default_rng(1)
     X = rng.uniform(-2, 2, (240, 2))
@@ -509,6 +510,7 @@ def test_chunks_may_change_their_precision(dtypes):
     assert model.predict_proba(X.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.slow
 def test_chunks_of_data_frames_must_have_the_same_columns():
     X, y = made(300, 0)
     frame = pd.DataFrame(X, columns=["a", "b"])
@@ -518,6 +520,7 @@ def test_chunks_of_data_frames_must_have_the_same_columns():
         model.partial_fit(frame.rename(columns={"a": "z"}), y)
 
 
+@pytest.mark.slow
 def test_many_small_chunks_end_near_the_fit_of_all_rows():
     (X, y), (new, unseen) = made(600, 0), made(2000, 1)
     model = taught(classifier(5), X, y, range(200, 600, 10))

@@ -546,6 +546,7 @@ def test_one_in_a_hundred_targets_shifted_at_most_doubles_the_error(curves):
     assert noisy_error_of(trusting) > 2 * noisy_error_of(robust)
 
 
+@pytest.mark.slow
 def test_outliers_of_one_of_two_outputs_are_found():
     X, y = rows(1000)
     Y = np.stack([y, X[:, 2]], axis=1)
@@ -557,6 +558,7 @@ def test_outliers_of_one_of_two_outputs_are_found():
     assert np.mean((answers[:, 1] - TEST_X[:, 2]) ** 2) < 0.1
 
 
+@pytest.mark.slow
 def test_outliers_cost_a_shared_activation_little_too():
     X, y = rows(1000)
     wild = y.copy()
@@ -567,6 +569,7 @@ def test_outliers_cost_a_shared_activation_little_too():
     assert noisy_error_of(robust) < 2 * noisy_error_of(clean) < 0.05
 
 
+@pytest.mark.slow
 def test_columns_of_noise_get_little_importance():
     X, y = rows(1000, n_columns=12)
     importance = one_thread_regressor().fit(X, y).column_importance_
@@ -575,6 +578,7 @@ def test_columns_of_noise_get_little_importance():
     assert importance[:2].min() > 5 * importance[2:].max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("error", "reason"), [(0.0, StopReason.CONVEX), (np.inf, StopReason.TRAINED)])
 def test_of_few_rows_the_model_that_does_better_on_rows_held_out_is_kept(monkeypatch, error, reason):
     X, y = rows(300)
@@ -625,6 +629,7 @@ def test_too_few_rows_to_train_on_some_of_them_have_a_simpler_model(n_rows):
     assert model.cv_error_ == pytest.approx(np.mean((model.oof_prediction_ - y) ** 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [12, 40, 400])
 def test_targets_that_nothing_explains_get_their_mean(n_rows):
     rng = np.random.default_rng(n_rows)
@@ -636,6 +641,7 @@ def test_targets_that_nothing_explains_get_their_mean(n_rows):
         assert np.ptp(model.predict(new)) == 0
 
 
+@pytest.mark.slow
 def test_the_mean_is_an_answer_and_says_so():
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 4)), rng.standard_normal(40)
@@ -646,6 +652,7 @@ def test_the_mean_is_an_answer_and_says_so():
         assert 0.7 < model.predict(X, return_std=True)[1].mean() / y.std() < 1.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_columns", [3, 30])
 def test_a_line_with_noise_is_fitted_by_a_linear_model_of_no_more_components_than_asked_for(n_columns):
     rng = np.random.default_rng(n_columns)
@@ -660,6 +667,7 @@ def test_a_line_with_noise_is_fitted_by_a_linear_model_of_no_more_components_tha
     assert np.all((deviation > 0.4) & (deviation < 1.5))
 
 
+@pytest.mark.slow
 def test_rows_enough_are_held_out_and_those_of_weight_zero_do_not_count():
     X, y = rows(LEAST_REFINED_ROWS)
     assert len(one_thread_regressor().fit(X, y).trials_) > 3
@@ -673,6 +681,7 @@ def test_an_automatic_width_for_too_few_rows_is_that_of_the_table():
     assert one_thread_regressor("auto").fit(X, np.sin(3 * X[:, 0])).n_components_ == X.shape[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [0.01, 1.0])
 def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
     X, y = rows(800)
@@ -685,6 +694,7 @@ def test_an_automatic_width_is_the_first_of_its_trials(tolerance):
     assert error_of(model) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", [True, False])
 def test_columns_bend_where_they_are_told_to(curves):
     model = one_thread_regressor(curves=curves).fit(*rows())
@@ -694,6 +704,7 @@ def test_columns_bend_where_they_are_told_to(curves):
     assert error_of(model) < 0.05
 
 
+@pytest.mark.slow
 def test_whether_columns_bend_is_chosen_where_it_is_not_told():
     model = one_thread_regressor().fit(*rows())
     assert {bool(trial.recipe.nodes) for trial in model.trials_} == {True, False}
@@ -701,6 +712,7 @@ def test_whether_columns_bend_is_chosen_where_it_is_not_told():
     assert model.alpha_ == model.trials_[0].recipe.alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("curves", ["auto", False])
 def test_a_penalty_given_is_used(curves):
     model = one_thread_regressor(alpha=3e-4, curves=curves).fit(*rows())

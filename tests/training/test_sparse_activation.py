@@ -129,6 +129,7 @@ def sparse_model(l1: float, search: str = "exact", **others):
     return RFLAFRegressor(6, activation=shared, **settings).fit(X, y), X, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["sample", "exact"])
 def test_more_penalty_leaves_fewer_coefficients_of_a_model(search):
     kept = [np.count_nonzero(sparse_model(l1, search)[0].activation_.coefficients) for l1 in (0.0, 0.01, 0.1, 10.0)]
@@ -138,6 +139,7 @@ def test_more_penalty_leaves_fewer_coefficients_of_a_model(search):
     assert kept[-1] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l1", [0.003, 0.03, 0.3])
 @pytest.mark.parametrize("fit_intercept", [True, False], ids=["intercept", "origin"])
 def test_no_start_ends_below_an_exact_sparse_model(l1, fit_intercept, one_blas_thread):
