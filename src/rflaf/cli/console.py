@@ -88,7 +88,7 @@ def working(what: str) -> Iterator[None]:
     if not errors.is_terminal:
         yield
         return
-    from rflaf.estimators.rows_in import logged  # slow to import, and only needed here
+    from rflaf.estimators.verbose import logged  # slow to import, and only needed here
 
     with errors.status(what) as status, logged(_LastLine(what, status)):
         yield

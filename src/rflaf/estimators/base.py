@@ -5,8 +5,6 @@ No numerics here. Arguments are checked by `parameters`, data by scikit-learn; a
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,10 +13,9 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.metadata_routing import UNUSED
 
-from rflaf.errors import Array, AssumptionWarning, IntervalWarning, InvalidParameterError, OutlierWarning, StopReason
+from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.bases import Basis
 from rflaf.functions.densities import Density, resolve_density
 from rflaf.functions.losses import Loss, Squared
@@ -33,7 +30,6 @@ from rflaf.training.calibration import profile_of
 from rflaf.training.final_fit import FitResult
 from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
-from rflaf.training.solvers.leverage import Pool
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model
@@ -48,30 +44,22 @@ from .choices import (
     resolve_activation,
     resolve_sampling,
 )
+from .fit_warnings import warn_of_fit
 from .later_rows import warn_of_hidden_columns, warn_of_new_columns
 from .limits import refuse_new_weights, resolve_limits
 from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
-from .rows_in import Fitting, shown
+from .rows_in import Fitting
 from .splits import splits_of
 from .svg import activation_figure
+from .verbose import shown
 
-_log = logging.getLogger("rflaf")
-_MOST_BEYOND = 1e-3  # share of projections that a fixed activation may miss without a warning
 _NO_PART = {"n_jobs", "verbose", "checkpoint", "random_state"}  # arguments that no model depends on
 # Fields of a result that an estimator keeps under their names.
 _REPORTED = (
     *("loss", "alpha", "bandwidth", "stop_reason", "column_importance"),
     *("trials", "selection", "leverage", "pool"),
 )
-
-
-def _too_large(pool: Pool) -> str:
-    """Say that lambda of the leverage scores breaks Assumption 2.2 of the paper."""
-    return (
-        f"lambda must be at most the largest eigenvalue of the kernel, {pool.largest_eigenvalue:.3g} (Assumption 2.2 "
-        f"of the paper); got {pool.lam:.3g}. Give LeverageSampling a smaller alpha."
-    )
 
 
 class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -286,25 +274,8 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         chosen = {name: value for name, value in self.get_params(deep=False).items() if name not in _NO_PART}
         return f"{type(self).__name__} {chosen | dict(self._retired)}"
 
-    def _say_lambda(self, pool: Pool) -> None:
-        """Warn of a lambda that breaks Assumption 2.2; only log it of 1 / sqrt(n), too large for some few rows."""
-        sampling = resolve_sampling(self.sampling)
-        if isinstance(sampling, LeverageSampling) and sampling.alpha != "auto":
-            warnings.warn(_too_large(pool), AssumptionWarning, stacklevel=4)
-        else:
-            _log.info("%s", _too_large(pool))
-
     def _warn(self, result: FitResult) -> None:
-        if result.outliers is not None:
-            warnings.warn(str(result.outliers), OutlierWarning, stacklevel=3)
-        if result.beyond > _MOST_BEYOND:
-            message = f"{result.beyond:.1%} of the projections lie beyond the interval of {self.activation_.basis!r}, "
-            remedy = "where it is constant: pass a FixedActivation with a longer interval, or a larger bandwidth"
-            warnings.warn(message + remedy, IntervalWarning, stacklevel=3)
-        if result.pool is not None and result.pool.lam > result.pool.largest_eigenvalue:
-            self._say_lambda(result.pool)
-        if self.stop_reason_ is StopReason.ITERATIONS:
-            warnings.warn(f"the fit {self.stop_reason_.value}", ConvergenceWarning, stacklevel=3)
+        warn_of_fit(result, resolve_sampling(self.sampling))
 
     def transform(self, X: Any, *, out: Array | None = None) -> Array:
         """Return features q_m sigma(w_m . x + b_m) of rows ``X``, (n_samples, n_components_), in ``out`` if given."""

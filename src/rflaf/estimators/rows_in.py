@@ -5,11 +5,9 @@ Rows to learn from become a `BlockSource`; rows to predict become arrays, all at
 
 from __future__ import annotations
 
-import logging
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import MappingProxyType
@@ -39,11 +37,12 @@ from rflaf.rows.inputs import (
     target_of,
 )
 from rflaf.rows.opened import OpenRows
-from rflaf.rows.progress import Begin, displays
+from rflaf.rows.progress import Begin
 from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
 from rflaf.training.memory import TableSize, plan_prediction
 
 from .table_columns import category_names, has_names, log_decisions, names_of, unlike_the_fit
+from .verbose import shown
 
 _FLOATS = (np.float64, np.float32)
 _LEAST_WEIGHT = 1e-30
@@ -366,33 +365,3 @@ def check_weight(sample_weight: ArrayLike | None, X: Any) -> Array | None:
     if not _LEAST_WEIGHT < largest < 1 / _LEAST_WEIGHT:  # their unit has no effect, but single precision has a range
         weight = np.ldexp(weight, -int(np.frexp(largest)[1]))
     return weight
-
-
-class _ToStandardError(logging.Handler):
-    """Writes to the current standard error, which a progress bar may have replaced."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(self.format(record) + "\n")
-
-
-@contextmanager
-def logged(handler: logging.Handler) -> Iterator[None]:
-    """Pass the package's log, from level INFO on, to a handler."""
-    logger = logging.getLogger("rflaf")
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-@contextmanager
-def shown(verbose: bool) -> Iterator[Begin]:
-    """Show log and progress on standard error while this is open if ``verbose``; yield how passes are shown."""
-    handler = _ToStandardError()
-    handler.setFormatter(logging.Formatter("[rflaf] %(message)s"))
-    with displays(verbose) as begin, logged(handler) if verbose else nullcontext():
-        yield begin
