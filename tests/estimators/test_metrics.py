@@ -5,7 +5,8 @@ import pytest
 from sklearn import metrics as measures
 
 from rflaf import RFLAFClassifier, RFLAFRegressor
-from rflaf.estimators.metrics import calibration_error, metrics_of
+from rflaf.estimators.metrics import calibration_error, levels_of, metrics_of, quantile_metrics
+from rflaf.functions.losses import Pinball, Quantiles, Squared
 
 X = np.random.default_rng(0).uniform(-2, 2, (120, 2))
 SETTINGS = {"directions": "random", "random_state": 0}
@@ -20,6 +21,30 @@ def test_metrics_of_a_regressor_are_those_of_scikit_learn():
     assert found["r2"] == pytest.approx(measures.r2_score(y, predicted))
     assert found["rmse"] == pytest.approx(measures.root_mean_squared_error(y, predicted))
     assert found["mae"] == pytest.approx(measures.mean_absolute_error(y, predicted))
+
+
+def test_pinball_losses_are_those_of_scikit_learn_and_shares_are_counted():
+    rng = np.random.default_rng(1)
+    y, predicted, levels = rng.standard_normal(50), np.sort(rng.standard_normal((50, 3)), axis=1), (0.05, 0.5, 0.9)
+    found = quantile_metrics(y, predicted, levels)
+    losses = [measures.mean_pinball_loss(y, predicted[:, at], alpha=level) for at, level in enumerate(levels)]
+    assert [found[f"pinball({level:g})"] for level in levels] == pytest.approx(losses)
+    assert found["pinball"] == pytest.approx(np.mean(losses))
+    assert found["below(0.9)"] == sum(y <= predicted[:, 2]) / 50
+
+
+def test_the_mean_loss_of_many_even_quantiles_is_half_the_ranked_probability_score():
+    rng = np.random.default_rng(2)
+    drawn, y, levels = rng.standard_normal(400), rng.standard_normal(5), (np.arange(400) + 0.5) / 400
+    loss = quantile_metrics(y, np.tile(np.sort(drawn), (5, 1)), levels)["pinball"]
+    pairs = np.abs(drawn[:, None] - drawn).mean() / 2
+    assert 2 * loss == pytest.approx(np.abs(y[:, None] - drawn).mean() - pairs, rel=1e-9)
+
+
+def test_a_loss_knows_its_quantiles():
+    assert levels_of(Quantiles((0.1, 0.9))) == (0.1, 0.9)
+    assert levels_of(Pinball(0.3)) == (0.3,)
+    assert levels_of(Squared()) == ()
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -26,7 +26,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
-from rflaf.estimators.metrics import figure_of, metrics_of
+from rflaf.estimators.metrics import figure_of, levels_of, metrics_of, quantile_metrics
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
@@ -46,6 +46,7 @@ _METRICS = {  # as people call them
     "brier": "Brier score",
     "ece": "ece (expected calibration error)",
     "auc": "auc (area under the ROC curve)",
+    "pinball": "pinball loss (mean over the quantiles)",
 }
 
 Data = Annotated[
@@ -193,7 +194,10 @@ def check_other(out: Path, *inputs: Path | None) -> None:
 
 def metrics_table(metrics: dict[str, float]) -> RichTable:
     """Return metrics as a table to print."""
-    return grid((_METRICS.get(name, name), figure_of(value, 4)) for name, value in metrics.items())
+    return grid(
+        (_METRICS.get(name, name.replace("below(", "share below (")), figure_of(value, 4))
+        for name, value in metrics.items()
+    )
 
 
 def predicted_with_offset(estimator: Any, rows: Any) -> Array:
@@ -218,11 +222,13 @@ def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:
         y = target.read(chunk, missing)
         if chunk.num_rows:
             answer = predicted_with_offset(estimator, chunk)
-            if answer.ndim == 2 and estimator.loss_.n_levels > 1:
-                answer = estimator.loss_.middle(answer)[:, 0]  # of several quantiles
             parts.append((y, answer, estimator.predict_proba(chunk) if gives else None))
     if not parts:
         raise InvalidParameterError("the table must have rows", str(table.paths), "Name another file.")
     y, predicted = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     probabilities = np.concatenate([part[2] for part in parts]) if gives else None
-    return metrics_of(y, predicted, getattr(estimator, "classes_", None), probabilities), len(y)
+    levels = levels_of(estimator.loss_)
+    own = quantile_metrics(y, predicted.reshape(len(y), -1), levels) if levels and y.ndim == 1 else {}
+    if len(levels) > 1:
+        predicted = estimator.loss_.middle(predicted)[:, 0]
+    return {**metrics_of(y, predicted, getattr(estimator, "classes_", None), probabilities), **own}, len(y)

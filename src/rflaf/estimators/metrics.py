@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.functions.losses import Loss
+from rflaf.functions.losses import Loss, Pinball, Quantiles
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -41,6 +42,30 @@ def metrics_of(
     metrics |= {"log_loss": log_loss.value, "brier": brier_score(code, probabilities)}
     metrics["ece"] = calibration_error(code, probabilities)
     return {**metrics, "auc": area[0].value} if area and len(classes) == 2 else metrics
+
+
+def quantile_metrics(y: Array, predicted: Array, levels: Sequence[float]) -> dict[str, float]:
+    """Return the pinball loss and the share of targets at most the prediction, by level, and the mean pinball loss.
+
+    ``y`` is (n,), ``predicted`` (n, n_levels). Twice the mean loss over even levels approximates the continuous ranked
+    probability score.
+
+    >>> quantile_metrics(np.array([1.0, 3.0]), np.array([[2.0], [2.0]]), [0.5])
+    {'pinball': 0.5, 'pinball(0.5)': 0.5, 'below(0.5)': 0.5}
+    """
+    residual = y[:, None] - predicted
+    losses = np.maximum(np.array(levels) * residual, (np.array(levels) - 1) * residual).mean(axis=0)
+    metrics = {"pinball": float(losses.mean())}
+    for level, loss, below in zip(levels, losses, np.mean(residual <= 0, axis=0), strict=True):
+        metrics |= {f"pinball({level:g})": float(loss), f"below({level:g})": float(below)}
+    return metrics
+
+
+def levels_of(loss: Loss) -> tuple[float, ...]:
+    """Return the quantiles that a model under a loss predicts; none if it predicts something else."""
+    if isinstance(loss, Quantiles):
+        return loss.levels
+    return (loss.quantile,) if isinstance(loss, Pinball) else ()
 
 
 def regression_scores(y: Array, predicted: Array) -> tuple[Score, Score, Score]:
