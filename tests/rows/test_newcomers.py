@@ -255,6 +255,16 @@ def test_leading_zeros_keep_texts_and_titles_may_be_numbers():
     assert RFLAFRegressor(4, **QUICK).fit(mixed, mixed["n"]).table_encoding_.columns[0].levels == ("1984", "Alien")
 
 
+@pytest.mark.parametrize("asked", [{"categories": ["zip"]}, {"read": {"zip": "category"}}])
+def test_codes_that_hardly_repeat_are_categories_if_asked_for(asked):
+    summary = summarise(pd.DataFrame({"zip": [f"{at:05d}" for at in range(120)], "x": np.arange(120) % 7.0}))
+    left_out = make_encoding(summary).decisions[0]
+    assert (left_out.read_as, left_out.change) == ("left out", "--read zip=category")
+    learned = make_encoding(summary, **asked)
+    assert learned.decisions[0].read_as == "category, 50 levels, others together"
+    assert learned.column_names == ("zip", "x")
+
+
 def test_the_index_of_pandas_is_no_feature(tmp_path):
     X, y = frame_of_every_kind()
     frame = X[["size", "string"]].assign(price=y).sort_values("price")

@@ -59,8 +59,10 @@ def choose(name: str, summary: TableSummary, coded: bool, how: str | None) -> Ch
     levels = column.levels
     if levels is not None and len(levels) == 1 and not column.n_missing:
         return Choice("drop", "", "it is constant")
-    if coded or column.declared:
-        return _category(column, "as asked" if coded else "the table says that its values are categories")
+    if coded:
+        return _as_asked(name, column, "category")
+    if column.declared:
+        return _category(column, "the table says that its values are categories")
     if name in summary.index:
         return Choice("drop", "", "pandas stored it as the index of the table")
     if column.padded:
@@ -135,7 +137,8 @@ def _as_asked(name: str, column: ColumnSummary, how: str) -> Choice:
     if how == "drop":
         return Choice("drop", "", "as asked")
     if how == "category":
-        return _category(column, "as asked")
+        known = column.levels or column.texts
+        return Choice("category", "", "as asked") if known else _category(column, "as asked")
     if how == "text" and column.some_texts:
         return Choice("text", "", "as asked")
     if how in UNITS and column.kind == "number":
@@ -166,7 +169,8 @@ def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) 
     gaps = f", {column.n_missing} missing" if column.n_missing else ""
     quoted = shlex.quote(name)
     if choice.kind == "drop":
-        ways = f"--read {shlex.quote(f'{name}=number' if column.kind == 'number' else f'{name}=text')}"
+        how = "category" if column.padded else "number" if column.kind == "number" else "text"
+        ways = f"--read {shlex.quote(f'{name}={how}')}"
         return Decision(name, "left out", choice.why, ways if column.n_present else "")
     if choice.kind == "category":
         levels = getattr(encoding, "levels", ())
