@@ -160,6 +160,16 @@ def test_a_fit_on_a_full_disk_gives_its_model(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_checkpoint_that_cannot_be_removed_does_not_cost_the_model(tmp_path, monkeypatch):
+    def read_only(path, missing_ok=False):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    expected = RFLAFRegressor(4, **RANDOM).fit(X, Y).predict(X)
+    monkeypatch.setattr(type(tmp_path), "unlink", read_only)
+    model = RFLAFRegressor(4, checkpoint=tmp_path / "file", **RANDOM).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
 # Damage and forgery
 
 

@@ -329,7 +329,8 @@ def resumed(
         if len(journal) == 1:
             file.unlink(missing_ok=True)
         raise
-    file.unlink(missing_ok=True)
+    with suppress(OSError):  # a read-only folder must not cost the model
+        file.unlink(missing_ok=True)
 
 
 def _another(path: Path, found: str) -> InvalidParameterError:
