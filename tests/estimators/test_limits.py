@@ -221,6 +221,13 @@ def test_very_few_rows_of_a_table_keep_the_direction_of_a_number_beside_levels(t
         assert (change > 0.1).all() if sign == 1 else (change == 0).all()
 
 
+@pytest.mark.parametrize("loss", ["squared", "poisson"])
+def test_one_row_that_weighs_something_is_answered_by_its_target(loss):
+    X = np.random.default_rng(0).standard_normal((6, 2))
+    model = RFLAFRegressor(5, monotone={0: 1}, loss=loss, random_state=0)
+    assert np.allclose(model.fit(X, np.arange(2.0, 8.0), [0, 0, 1, 0, 0, 0]).predict(X), 4.0)
+
+
 def test_very_few_rows_keep_columns_apart():
     for loss in ("squared", "quantile"):
         model = RFLAFRegressor(6, loss=loss, interactions="none", random_state=0).fit(X[:15], Y[:15])

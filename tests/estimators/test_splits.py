@@ -122,3 +122,18 @@ def test_random_directions_refuse_time_and_groups_under_other_losses():
         InvalidParameterError, match="every split of cv must train on all rows that it does not hold out"
     ):
         RFLAFRegressor(8, **RANDOM).fit(X, y, cv=TimeSeriesSplit(3))
+
+
+@pytest.mark.parametrize("kind", [RFLAFRegressor, RFLAFClassifier])
+@pytest.mark.parametrize("n_rows", [12, 40])
+def test_groups_and_times_whose_rows_weigh_nothing_hold_nothing_out(kind, n_rows):
+    X = np.random.default_rng(0).standard_normal((n_rows, 2))
+    y = X[:, 0] > X[:, 1] if kind is RFLAFClassifier else X[:, 0]
+    weight, half = (np.arange(n_rows) < n_rows // 2) * 1.0, np.arange(n_rows) // (n_rows // 2)
+    for settings in ({}, {"monotone": {0: 1}}):
+        model = kind(4, random_state=0, **settings)
+        with pytest.raises(InvalidParameterError, match="above zero must be of two groups or times at least"):
+            model.fit(X, y, weight, groups=half)
+        assert np.isfinite(model.fit(X, y, weight, groups=np.arange(n_rows) // 3).predict(X)).all()
+    if n_rows >= 40:
+        assert np.isfinite(model.fit(X, y, weight, time=np.arange(n_rows)).predict(X)).all()

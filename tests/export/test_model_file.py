@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import pickle
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -387,6 +389,21 @@ def test_a_forged_file_is_refused_with_what_is_wrong(message, fitted, tmp_path):
         load(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+def test_an_array_that_many_places_name_is_in_memory_once(fitted, tmp_path):
+    def repeat(header, arrays):
+        trial = header["fitted"]["trials"][0]
+        header["fitted"]["trials"] = [{**trial, "strength": {"array": "many"}}] * 300
+        arrays["many"] = np.ones(50_000, np.float32)
+
+    path = forge(fitted["refined"], tmp_path / "model.rflaf", repeat)
+    tracemalloc.start()
+    with contextlib.suppress(UnreadableModelFile):
+        load(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30 * path.stat().st_size
 
 
 def test_a_flipped_bit_is_seen(fitted, tmp_path):

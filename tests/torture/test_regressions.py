@@ -117,3 +117,17 @@ def test_the_unit_of_the_columns_does_not_move_the_scores_of_a_convex_classifier
     ]
     assert np.abs(scores[1] - scores[0]).max() < 1e-6 * scores[0].std()
     assert np.abs(scores[2] - scores[0]).max() < 1e-2 * scores[0].std()
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">i8", "longdouble"])
+def test_numbers_of_any_machine_are_read_in_a_fit_and_after_it(dtype):
+    X = np.round(np.random.default_rng(0).standard_normal((60, 2)) * 64)
+    native, level = pd.DataFrame(X, columns=["a", "b"]), {"level": ["u", "v", "w"] * 20}
+    for frame in (native, native.assign(**level)):
+        foreign = frame.astype({"a": dtype, "b": dtype})
+        model = RFLAFRegressor(4, directions="random", random_state=0).fit(frame, X[:, 0])
+        again = RFLAFRegressor(4, directions="random", random_state=0).fit(foreign, X[:, 0])
+        for question in ("predict", "predict_interval", "transform"):
+            assert np.allclose(getattr(model, question)(foreign), getattr(model, question)(frame), rtol=0, atol=1e-3)
+        assert np.allclose(again.predict(foreign), model.predict(frame), rtol=0, atol=1e-3)
+        assert np.allclose(model.explain(foreign).values, model.explain(frame).values, rtol=0, atol=1e-3)

@@ -31,6 +31,7 @@ from rflaf.rows.inputs import (
     encode_rows,
     is_frame,
     names_columns,
+    native,
     needs_encoding,
     open_rows,
     take_column,
@@ -158,8 +159,8 @@ class ReadsRows(BaseEstimator):
             _refuse_times(np.asarray(y))
         if self.table_encoding_ is None or not isinstance(X, np.ndarray):
             with _quietly():
-                checked: tuple[Any, Array] = validate_data(self, X, y, reset=reset, **rules)
-            return checked
+                X, y = validate_data(self, X, y, reset=reset, **rules)
+            return native(X), y
         with _quietly():
             X, y = check_X_y(X, y, estimator=self, **rules)
         if reset:
@@ -231,7 +232,7 @@ class ReadsRows(BaseEstimator):
         if needs_encoding(X) and is_frame(X) | (np.shape(X)[1:] == (self.n_features_in_,)):
             raise unlike_the_fit(X)
         with _quietly():
-            X = validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False)
+            X = native(validate_data(self, X, accept_sparse="csr", dtype=_FLOATS, reset=False))
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _check_encoded(self, X: Any) -> Any:

@@ -77,6 +77,11 @@ def as_rows(X: Any) -> Any:
     return as_table(X) if is_frame(X) and not known else X
 
 
+def native(X: Any) -> Any:
+    """Return a dense or sparse matrix in the byte order of this machine, which compiled loops read."""
+    return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
+
+
 def _refuse_no_table(X: Any) -> None:
     """Refuse what holds values, but is no table: dictionaries, and one column or row of a frame."""
     first = X[0] if isinstance(X, list | tuple) and len(X) else X

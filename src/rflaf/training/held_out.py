@@ -17,6 +17,7 @@ from rflaf.rows.blocks import Block, BlockSource, SourceView, stack
 from rflaf.rows.folds import N_FOLDS, folds_of
 
 from .problem import Fit
+from .specification import LEAST_REFINED_ROWS
 
 _BYTES_PER_NUMBER = 64  # of a budget: a feature of a row is held a few times, beside the sums
 _MOST_LEFT_OUT = 2048  # unknowns: the leverage of a row takes their factor
@@ -132,8 +133,9 @@ def errors_by_folds(fit: Fit, features: RowFeatures, importance: Array, system: 
     assert fit.spec.splits is not None
     folds = folds_of_splits(fit.spec.splits, fit.source.n_samples)
     if folds is None:
-        rule = "with random directions every split of cv must train on all rows that it does not hold out"
-        raise InvalidParameterError(rule, "other splits", "Set directions='refined', or use KFold or GroupKFold.")
+        rule = "with random directions or few rows every split of cv must train on all rows that it does not hold out"
+        remedy = f"Set directions='refined' for {LEAST_REFINED_ROWS} rows or more, or use KFold or GroupKFold."
+        raise InvalidParameterError(rule, "other splits, as those of time", remedy)
     _, rows = rows_in_use(fit.source)
     z, y = _features_of(fit, features, importance, rows), rows.y.astype(np.float64)
     weight = (folds >= 0) * (np.ones(rows.n_rows) if rows.weight is None else rows.weight)
@@ -152,6 +154,19 @@ def noise_left_out(fit: Fit, left_out: Array) -> Array:
     used, rows = rows_in_use(fit.source)
     weight = None if rows.weight is None else rows.weight[used]
     return np.asarray(np.average((rows.y[used] - left_out[used]) ** 2, axis=0, weights=weight))
+
+
+def splits_in_use(fit: Fit) -> Fit:
+    """Return a fit whose splits keep, and hold out, at least one row of a weight above zero each."""
+    if fit.spec.splits is None or fit.problem.moments.n_used == fit.source.n_samples:
+        return fit
+    weighs = np.zeros(fit.source.n_samples, bool)
+    weighs[rows_in_use(fit.source)[0]] = True
+    splits = tuple(split for split in fit.spec.splits if all(weighs[part].any() for part in split))
+    if not splits:
+        rule = "rows whose weight is above zero must be of two groups or times at least, on both sides of a split of cv"
+        raise InvalidParameterError(rule, f"{weighs.sum()} such rows", "Leave groups, time or cv out.")
+    return fit.respecified(splits=splits)
 
 
 def among_used(splits: Sequence[tuple[Array, Array]], used: Array, n_samples: int) -> tuple[tuple[Array, Array], ...]:

@@ -169,6 +169,8 @@ def _best_of_signed(fit: Fit) -> FitResult:
     splits = tuple((np.delete(np.arange(used.size), row), np.array([row])) for row in range(used.size))
     if fit.spec.splits is not None:
         splits = among_used(fit.spec.splits, used, fit.source.n_samples)
+    elif used.size == 1:  # nothing to judge lines by
+        return run_algorithm1(replace(fit, spec=dict(specifications(fit))[_MEAN]))
     hunt = Hunt(table, moments.X.mean, moments.scale, splits, seed=0, effort=1.0)
     rivals = _by_fits(fit, hunt)
     chosen = _simplest(rivals, min(rivals, key=lambda rival: rival.error).losses)

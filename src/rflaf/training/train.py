@@ -16,6 +16,7 @@ from rflaf.training.solvers.refined.search import TO_DEVIATIONS
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
+from .held_out import splits_in_use
 from .levels import on_indicators
 from .memory import TableSize, plan_fit
 from .problem import Fit, in_units, measure_finite, state_problem
@@ -56,6 +57,7 @@ def _train_weighted(source: BlockSource, spec: FitSpec, rng: np.random.Generator
     fit = Fit(state_problem(source, spec.loss, spec.intercept, rng, executor), spec, rng, executor)
     if fit.problem.loss.needs_spread:
         fit = replace(fit, problem=replace(fit.problem, loss=_loss_for_spread(fit)))
+    fit = splits_in_use(fit)
     if not spec.refined:
         return run_algorithm1(replace(fit, judge=fit.closed_form))
     if fit.problem.moments.n_used < LEAST_REFINED_ROWS:

@@ -95,13 +95,14 @@ class Arrays:
     sha256: str
 
     def read(self) -> dict[str, Array]:
-        """All of them, after the whole file was found to be what was written."""
+        """All of them, numbers in double precision, after the whole file was found to be what was written."""
         safetensors = require_safetensors()
         with _refusing(self.path), safetensors.safe_open(self.path, framework="numpy") as file:
             arrays = {name: np.asarray(file.get_tensor(name)) for name in self.shapes}
         if digest_of(self.text, arrays) != self.sha256:
             raise UnreadableModelFile(self.path, "its content is not what was written: the checksum differs")
-        return arrays
+        # Once here, not where they are used: a forged header could ask for a copy a thousand times.
+        return {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in arrays.items()}
 
 
 def unpack(path: Path) -> tuple[dict[str, Any], Arrays, int]:

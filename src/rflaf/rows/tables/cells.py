@@ -85,7 +85,9 @@ def _arrow_column(name: str, values: Any) -> Any:
     """Return an Arrow array; Python objects of several plain kinds become texts, as in a CSV file."""
     pa = require_arrow()
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiub":
-        return pa.array(np.asarray(values))  # not copied; a NaN stays one, which clean takes for missing
+        # Not copied unless Arrow has no such numbers; a NaN stays one, which clean takes for missing.
+        wide = values.dtype.kind == "f" and values.dtype.itemsize > 8
+        return pa.array(np.asarray(values, np.float64 if wide else values.dtype.newbyteorder("=")))
     try:
         return pa.Array.from_pandas(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
