@@ -81,7 +81,9 @@ def test_every_kind_of_column_is_read_and_told(fitted):
     assert read_as["size"].startswith("number")
     assert read_as["category"].startswith("category, 3 levels")
     assert read_as["day"].startswith("date")
-    assert read_as["lasting"] == read_as["money"] == "number"
+    assert read_as["lasting"] == "number (duration)"
+    assert read_as["money"] == "number"
+    assert read_as["truth"].startswith("truth value, 27 missing")
     assert model.table_encoding_.columns[3].levels == ("1", "2", "3")
     assert len(model.get_feature_names_out()) == model.n_components_
 

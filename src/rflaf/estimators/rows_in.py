@@ -119,7 +119,8 @@ class ReadsRows(BaseEstimator):
         Rows of numbers without gaps stay as they are, unless the target is one of their columns.
         """
         encoding, target = (None, None) if reset else (self.table_encoding_, self.target_encoding_)
-        X, named = as_rows(X), isinstance(y, str) or names_columns(X, y)
+        X = as_rows(X)
+        named = isinstance(y, str) or names_columns(X, y)
         if is_frame(X):
             X, y, sample_weight, target = _named_columns(X, y, sample_weight, target, labels)
         if encoding is not None:

@@ -63,12 +63,20 @@ def is_frame(X: Any) -> bool:
     """Return whether ``X`` is a table in memory with named columns, of whatever library."""
     if isinstance(X, np.ndarray | list | tuple) or is_collection(X):
         return False
-    return any(hasattr(X, name) for name in ("columns", "column_names", "__arrow_c_stream__", "__dataframe__"))
+    of_tables = ("columns", "column_names", "__arrow_c_stream__", "__dataframe__")
+    return _is_lazy(X) or any(hasattr(X, name) for name in of_tables)
 
 
 def as_rows(X: Any) -> Any:
-    """Return rows in memory as they are, but lists as arrays, and tables of libraries unknown here as Arrow tables."""
+    """Return rows in memory as they are, but lists as arrays, and tables of libraries unknown here as Arrow tables.
+
+    Masked values are missing; a lazy frame of polars is collected.
+    """
+    if _is_lazy(X):
+        X = X.collect()
     _refuse_no_table(X)
+    if isinstance(X, np.ma.MaskedArray):
+        return _unmasked(X)
     if isinstance(X, list | tuple):
         with suppress(ValueError, TypeError):
             return np.asarray(X)
@@ -82,11 +90,33 @@ def native(X: Any) -> Any:
     return X if X.dtype.isnative else X.astype(X.dtype.newbyteorder("="))
 
 
+def _is_lazy(X: Any) -> bool:
+    """Return whether ``X`` is a lazy frame of polars."""
+    return hasattr(type(X), "collect_schema") and hasattr(type(X), "collect")
+
+
+def _unmasked(X: Any) -> NDArray[Any]:
+    """Return a masked array as a plain one: None among texts, NaN among numbers, where there is no value."""
+    if not np.ma.is_masked(X):
+        return np.asarray(X.data)
+    if X.dtype.kind in "biu":
+        X = X.astype(np.float64)
+    elif X.dtype.kind not in "fmM":
+        X = X.astype(object)
+    nothing = None if X.dtype.kind == "O" else np.nan if X.dtype.kind == "f" else np.array("NaT", X.dtype)
+    plain = np.array(X.data)
+    plain[np.ma.getmaskarray(X)] = nothing
+    return plain
+
+
 def _refuse_no_table(X: Any) -> None:
     """Refuse what holds values, but is no table: dictionaries, and one column or row of a frame."""
     first = X[0] if isinstance(X, list | tuple) and len(X) else X
     if isinstance(first, dict) and not sp.issparse(first):  # one kind of sparse arrays is a dict
         raise InvalidParameterError("rows must be an array or a table", "dictionaries", "Pass pandas.DataFrame(X).")
+    if isinstance(X, np.ndarray) and X.dtype.names:
+        remedy = "Pass pandas.DataFrame(X)."
+        raise InvalidParameterError("rows must be an array or a table", "an array of records", remedy)
     if is_frame(X) and len(getattr(X, "shape", (0, 0))) == 1:
         remedy = "Use frame[['a']] for a column, frame.iloc[[0]] for a row."
         raise InvalidParameterError("rows must have two dimensions", f"a {type(X).__name__}", remedy)
@@ -98,7 +128,7 @@ def needs_encoding(X: Any) -> bool:
         return not is_plain(X)
     if not isinstance(X, np.ndarray) or X.ndim != 2 or not X.size:
         return False
-    if X.dtype.kind in "US":
+    if X.dtype.kind in "USmM":
         return True
     if X.dtype.kind == "O":
         try:

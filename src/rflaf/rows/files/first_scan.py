@@ -16,7 +16,7 @@ from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
 from rflaf.rows.blocks import LEAST_ROWS
 from rflaf.rows.opened import TargetScan
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow
-from rflaf.rows.tables.cells import is_declared
+from rflaf.rows.tables.cells import as_floats, is_declared
 from rflaf.rows.tables.statistics import fold_of_rows
 
 from .table import Request
@@ -91,9 +91,9 @@ def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object,
         if isinstance(column, NumberColumn) and is_numeric(values.type) and not is_declared(values.type):
             numbers = numbers_of(values)
             gaps = np.isnan(numbers)
-            if gaps.any():
-                numbers = np.where(gaps, column.fill, numbers)
             out[:, start] = numbers
+            if gaps.any():
+                out[gaps, start] = column.fill
             if column.indicator:
                 out[:, start + 1] = gaps
             check_finite(out[:, start], column.name, where)
@@ -130,7 +130,7 @@ def numbers_of(column: Any) -> Array:
     types = require_arrow().types
     column = _plain(column)
     if not (types.is_integer(column.type) or types.is_floating(column.type)):
-        column = column.cast("float64")
+        column = as_floats(column)
     numbers: Array = column.to_numpy(zero_copy_only=False)
     return numbers
 

@@ -17,7 +17,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.blocks import ArraySource, Block, Parts
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TableSummary, TargetEncoding, clean, require_arrow, summarise
-from rflaf.rows.tables.summaries import index_columns
+from rflaf.rows.tables.pandas_notes import index_columns
 
 from . import first_scan
 from .source import FEW_COUNTED, FileSource, Reader, fingerprint_of

@@ -66,15 +66,17 @@ def as_table(table: Any) -> Any:
 
 def _foreign(table: Any) -> Any:
     pa = require_arrow()
-    if not hasattr(table, "__arrow_c_stream__") and hasattr(table, "__dataframe__"):
-        from pyarrow.interchange import from_dataframe
-
-        return from_dataframe(table)
+    rule, remedy = "rows must be a table with named columns", "Pass a pandas or polars frame, or an Arrow table."
     try:
+        if not hasattr(table, "__arrow_c_stream__") and hasattr(table, "__dataframe__"):
+            from pyarrow.interchange import from_dataframe
+
+            return from_dataframe(table)
         return pa.table(table)
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-        rule, remedy = "rows must be a table with named columns", "Pass a pandas or polars frame, or an Arrow table."
         raise InvalidParameterError(rule, type(table).__name__, remedy) from error
+    except (ValueError, NotImplementedError) as error:  # of the interchange protocol, which knows few types
+        raise InvalidParameterError(rule, str(error), remedy) from error
 
 
 def _table_of_columns(columns: dict[str, Any]) -> Any:
@@ -124,6 +126,13 @@ def find_column(name: str, names: Sequence[str]) -> str:
         ) from None
 
 
+def reading_of_type(kind: Any) -> str:
+    """Return the reading of the texts that stand for values of an Arrow type; empty where they are plain."""
+    types = require_arrow().types
+    tests = {"truth": types.is_boolean, "time": types.is_time, "duration": types.is_duration}
+    return next((reading for reading, test in tests.items() if test(kind)), "")
+
+
 def is_declared(kind: Any) -> bool:
     """Return whether an Arrow type says that its values are categories, as those of pandas and polars do."""
     return bool(require_arrow().types.is_dictionary(kind))
@@ -143,7 +152,7 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
     if types.is_boolean(kind):
         return values
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return _without_nan(values if types.is_integer(kind) else values.cast(pa.float64()))
+        return _without_nan(values if types.is_integer(kind) else as_floats(values))
     if types.is_time(kind) or types.is_duration(kind):
         return _as_numbers(values)
     if types.is_temporal(kind) and not types.is_interval(kind):
@@ -181,8 +190,12 @@ def _as_numbers(values: Any) -> Any:
 
 
 def as_floats(values: Any) -> Any:
-    """Return an Arrow array as float64; whole numbers beyond 2^53, such as keys, are rounded as in any array."""
-    return values.cast("float64", safe=False)
+    """Return an Arrow array as float64; whole numbers beyond 2^53, such as keys, are rounded as in any array.
+
+    Decimals are rounded once, as their text is; Arrow's own cast is off by a bit in one of ten.
+    """
+    pa = require_arrow()
+    return (values.cast(pa.string()) if pa.types.is_decimal(values.type) else values).cast(pa.float64(), safe=False)
 
 
 def as_texts(values: Any) -> Any:

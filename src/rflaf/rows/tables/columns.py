@@ -52,7 +52,7 @@ class NumberColumn:
         check_text(self.name)
         _check_number("fill", self.fill)
         _check_flag("indicator", self.indicator)
-        _check_reading(self.reading, "number", "time")
+        _check_reading(self.reading, "number", "time", "truth")
         for word in self.words:
             check_text(word)
 
@@ -77,7 +77,7 @@ class NumberColumn:
             remedy = "Leave such cells empty, or drop the rows."
             raise InvalidParameterError(f"numbers of column {self.name!r} must be finite", "an infinite one", remedy)
         if gaps.any():
-            out[:, 0] = np.where(gaps, self.fill, numbers)
+            out[gaps, 0] = self.fill  # in the precision of out, not in that of the numbers
             if self.indicator:
                 out[:, 1] = gaps
 

@@ -41,7 +41,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The kind of a column ("number", "date", "category", "text", "drop"), its reading, why, and texts for nothing."""
+    """The kind of a column, its reading, why, and texts for nothing.
+
+    Kinds are "number", "truth", "time", "date", "category", "text", "drop".
+    """
 
     kind: str
     reading: str
@@ -83,7 +86,10 @@ def _number(name: str, column: ColumnSummary) -> Choice:
     for unit, (low, high) in _RANGES.items():
         if column.numbers.whole and low <= column.numbers.low and column.numbers.high <= high and _MOMENT.search(name):
             return Choice("date", unit, f"its name and its numbers are those of {unit}")
-    return Choice("number", "number", "truth values" if column.n_truths else "all values are numbers")
+    if column.typed:
+        what = {"truth": "truth values", "time": "times of the day", "duration": "durations in seconds"}[column.typed]
+        return Choice(READINGS[column.typed].kind, column.typed, what)
+    return Choice("number", "number", "all values are numbers")
 
 
 def _other_reading(column: ColumnSummary, commas: bool) -> Choice | None:
@@ -159,8 +165,10 @@ def moments(column: ColumnSummary, reading: str) -> Moments:
     """Return the moments of a column under a reading."""
     if reading in UNITS:
         return column.numbers
-    if reading in ("number", "date"):
-        return column.numbers if reading == "number" else column.dates
+    if reading in ("number", column.typed):
+        return column.numbers
+    if reading == "date":
+        return column.dates
     return (column.readings or {}).get(reading, Moments())
 
 
@@ -179,8 +187,9 @@ def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) 
     if choice.kind == "text":
         n_columns = len(getattr(encoding, "feature_names", ())) - bool(column.n_missing)
         return Decision(name, f"free text, {n_columns} columns{gaps}", choice.why, f"--drop {quoted}")
-    example = f" ({choice.reading})" if choice.reading not in ("number", "date") else ""
-    read_as = {"number": "number", "time": "time of day", "date": "date"}[choice.kind] + example + gaps
+    example = f" ({choice.reading})" if choice.reading not in ("number", "date", "truth") else ""
+    kinds = {"number": "number", "time": "time of day", "date": "date", "truth": "truth value"}
+    read_as = kinds[choice.kind] + example + gaps
     others = [r for r in column.readings or () if r != choice.reading and READINGS[r].kind == choice.kind]
     other = f"--read {shlex.quote(f'{name}={others[0]}')}" if others else ""
     change = f"--category {quoted}" if not others or choice.reading == "number" else other

@@ -26,6 +26,7 @@ _ZONE = r"\s?(Z|UTC|[+-]\d{2}(:?\d{2})?)$"
 _US = r"(([1-9]\d{0,2}([,'\x{2019}]\d{3})+|\d+)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 _EUROPE = r"([1-9]\d{0,2}([.'\x{2019} \x{a0}\x{202f}]\d{3})+|\d+)(,\d*)?"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(:(?P<second>\d{2}(\.\d+)?))?\s?(?P<half>[AaPp]\.?[Mm]\.?)?"
+_DURATION = r"^(?P<days>-?\d{1,7}) days?( \+?(?P<hour>\d{2}):(?P<minute>\d{2}):(?P<second>\d{2}(\.\d{1,9})?))?$"
 _DAY_NAME = r"((?i:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+)?"
 _MONTH_NAME = r"(?P<name>(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec))[a-z]*\.?"
 _SHORT_YEAR = 69  # two digits from here on are of the twentieth century
@@ -33,7 +34,7 @@ _SHORT_YEAR = 69  # two digits from here on are of the twentieth century
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A way to read texts: its name, what they then are ("number", "time" or "date"), an example, and how."""
+    """A way to read texts: its name, what they then are ("number", "time", "date" or "truth"), an example, and how."""
 
     name: str
     kind: str
@@ -50,6 +51,13 @@ def plain_numbers(texts: Any) -> Any:
         return _matching(texts, NUMBER).cast(pa.float64())
     gaps = pa.compute.is_nan(values)
     return pa.compute.if_else(gaps, None, values) if pa.compute.any(gaps).as_py() else values
+
+
+def truth_values(texts: Any) -> Any:
+    """Return 1 for true, 0 for false, in any case, and for the digits 1 and 0; null for all other texts."""
+    pa = require_arrow()
+    found = pa.compute.index_in(pa.compute.utf8_lower(texts), pa.array(["false", "true", "0", "1"]))
+    return pa.compute.bit_wise_and(found, 1).cast(pa.float64())
 
 
 def padded_numbers(texts: Any) -> Array:
@@ -188,6 +196,19 @@ def _clock_times(texts: Any) -> Any:
     return pa.array([None if part is None else _hours(part) for part in found.to_pylist()], pa.float64())
 
 
+def _durations(texts: Any) -> Any:
+    """Return durations as pandas writes them, such as 1 days 02:03:04.5, in seconds."""
+    pa = require_arrow()
+    found = _extract(texts, _DURATION)
+    parts = [found.field(name).to_pylist() for name in ("days", "hour", "minute", "second")]
+    there = found.is_valid().to_pylist()
+    seconds = [
+        (int(days) * 24 + int(hour or 0)) * 3600 + int(minute or 0) * 60 + float(second or 0) if ok else None
+        for ok, days, hour, minute, second in zip(there, *parts, strict=True)
+    ]
+    return pa.array(seconds, pa.float64())
+
+
 _DMY = r"(?P<day>\d{1,2})[/.-](?P<month>\d{1,2})[/.-](?P<year>\d{4}|\d{2})"
 _MDY = r"(?P<month>\d{1,2})[/.-](?P<day>\d{1,2})[/.-](?P<year>\d{4}|\d{2})"
 READINGS: dict[str, Reading] = {
@@ -213,6 +234,8 @@ READINGS: dict[str, Reading] = {
             _calendar(rf"{_MONTH_NAME}[ -]+(?P<day>\d{{1,2}})[ ,-]+(?P<year>\d{{4}})"),
         ),
         Reading("time", "time", "08:30", _clock_times),
+        Reading("duration", "number", "1 days 02:03:04", _durations),
+        Reading("truth", "truth", "True", truth_values),
     )
 }
 
@@ -222,9 +245,11 @@ def numbers_in(values: Any, reading: str = "number") -> Any:
     pa = require_arrow()
     if isinstance(values, Texts):
         kind = READINGS[reading]
-        read = kind.parse(values.different)
         if kind.kind == "date":
             return pa.nulls(len(values), pa.float64())
+        read = kind.parse(values.different)
+        if reading in ("time", "duration"):  # which tables hold as plain hours and seconds, too
+            read = pa.compute.coalesce(read, plain_numbers(values.different))
         numbers = values.spread(read.to_numpy(zero_copy_only=False), np.nan)
         return pa.array(numbers, pa.float64(), from_pandas=True)
     return pa.nulls(len(values), pa.float64()) if pa.types.is_timestamp(values.type) else as_floats(values)

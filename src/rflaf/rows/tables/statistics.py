@@ -96,7 +96,7 @@ def fold_of_rows(first: int, n_rows: int) -> Array:
 
 
 class LevelSums:
-    """Sums of the target by fold and level of one column; of rows in any chunks, in order."""
+    """Sums of the target by fold and level of one column; of rows in order, the same bits in any chunks."""
 
     def __init__(self, names: Sequence[str], parts: Sequence[str]) -> None:
         self.names, self.parts = tuple(names), tuple(parts)
@@ -107,13 +107,12 @@ class LevelSums:
 
     def add(self, codes: Array, folds: Array, Y: Array, weight: Array | None) -> None:
         """Add rows with codes of levels (n,), folds (n,), targets (n, n_parts) and weights (n,)."""
-        size = self.weight.shape[1]
-        place = folds * size + codes
-        self.weight += np.bincount(place, weight, N_FOLDS * size).reshape(N_FOLDS, size)
+        place = folds * self.weight.shape[1] + codes
+        self.weight = _added(self.weight, place, np.ones(codes.size) if weight is None else weight)
         for part in range(Y.shape[1]):
             of_part = Y[:, part] if weight is None else Y[:, part] * weight
-            self.total[:, :, part] += np.bincount(place, of_part, N_FOLDS * size).reshape(N_FOLDS, size)
-            self.squares[:, part] += np.bincount(folds, of_part * Y[:, part], N_FOLDS)
+            self.total[:, :, part] = _added(self.total[:, :, part], place, of_part)
+            self.squares[:, part] = _added(self.squares[:, part], folds, of_part * Y[:, part])
 
     def finish(self) -> LevelStatistic:
         """Return the statistic of all rows and those without each fold."""
@@ -123,6 +122,12 @@ class LevelSums:
             for fold in range(N_FOLDS)
         ]
         return LevelStatistic(self.names, self.parts, shrunken_means(weight, total, squares), np.stack(rest))
+
+
+def _added(sums: Array, place: Array, values: Array) -> Array:
+    """Return sums with values added one by one at their places, in order."""
+    places = np.concatenate([np.arange(sums.size), place])
+    return np.bincount(places, np.concatenate([sums.ravel(), values]), sums.size).reshape(sums.shape)
 
 
 def shrunken_means(weight: Array, total: Array, squares: Array) -> Array:

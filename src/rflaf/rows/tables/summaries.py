@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,10 +21,12 @@ from .cells import (
     days_of,
     is_declared,
     n_missing,
+    reading_of_type,
     require_arrow,
     valid,
 )
 from .free_text import text_sample
+from .pandas_notes import categorical_columns, index_columns
 from .readings import READINGS, padded_numbers
 
 MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
@@ -135,6 +136,7 @@ class ColumnSummary:
     order : whether the values rise from row to row
     most : different texts and different numbers that are counted
     sample : some of the texts where they are too many to count
+    typed : the reading of texts that say the same as the type of the values does, such as "truth"
     """
 
     n_rows: int = 0
@@ -150,6 +152,7 @@ class ColumnSummary:
     order: Order = field(default_factory=Order)
     most: tuple[int, int] = (MOST_COUNTED, MOST_CODES)
     sample: tuple[str, ...] = ()
+    typed: str = ""
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         most = (min(self.most[0], other.most[0]), min(self.most[1], other.most[1]))
@@ -168,6 +171,7 @@ class ColumnSummary:
             self.order + other.order,
             most,
             () if texts is not None else text_sample([*self.some_texts, *other.some_texts]),
+            self.typed or other.typed,
         )
 
     @property
@@ -276,22 +280,15 @@ def summarise(
     ('number', 38.0)
     """
     table = as_table(table)
+    about = table.schema.metadata or {}
+    categorical = categorical_columns(about)
     limits = (MOST_COUNTED if most is None else most, MOST_CODES if most is None else min(most, MOST_CODES))
     columns = {}
     for name in table.column_names:
-        values, declared = clean(name, table[name], missing), is_declared(table[name].type)
-        columns[name] = _summarise_column(values, name in categories or declared, declared, limits)
-    about = table.schema.metadata or {}
+        values, declared = clean(name, table[name], missing), is_declared(table[name].type) or name in categorical
+        column = _summarise_column(values, name in categories or declared, declared, limits)
+        columns[name] = replace(column, typed=reading_of_type(table[name].type))
     return TableSummary(columns, index_columns(about), about.get(b"delimiter") == b";")
-
-
-def index_columns(about: Mapping[bytes, bytes] | None) -> frozenset[str]:
-    """Return the columns that pandas stored as its index."""
-    try:
-        stored = json.loads((about or {}).get(b"pandas", b"{}")).get("index_columns", [])
-    except (ValueError, AttributeError):
-        return frozenset()
-    return frozenset(name for name in stored if isinstance(name, str))
 
 
 def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int, int]) -> ColumnSummary:
