@@ -44,12 +44,14 @@ def table(n_rows, seed=0):
 
 
 def fresh_table(n_rows):
-    """Other rows, with levels that no fit has seen and spaces around some."""
+    """Other rows, with levels that no fit has seen, spaces around some, and dates before and after those of a fit."""
     frame, _ = table(n_rows, seed=1)
     frame.loc[5::31, "a b"] = "Oslo"
     frame.loc[6::31, "a b"] = "  Ulm\t"
     frame.loc[7::31, "a_b"] = "NA"
     frame.loc[8::31, "class"] = "neither"
+    frame.loc[9::31, "born"] -= pd.Timedelta(days=50_000)
+    frame.loc[10::31, "seen"] += pd.Timedelta(days=4_000)
     return frame
 
 

@@ -544,6 +544,7 @@ def test_a_table_model_is_exported_with_its_encoding(table, table_model, dtype, 
     names = [value.name for value in model.graph.input]
     assert names == list(table_model.table_encoding_.column_names)
     frame = table.assign(town=table["town"].where(table.index % 11 > 0, "Oslo"))  # never seen before
+    frame.loc[3::17, "seen"] += pd.Timedelta(days=5_000)  # after the last date of the fit
     (found,) = run_onnx(model, {name: column for name, column in table_inputs(frame, dtype).items() if name in names})
     assert_close(found[:, 0], table_model.predict(frame), tolerance)
 

@@ -97,6 +97,18 @@ def test_rows_outside_the_range_are_counted(model):
     assert any("outside the range" in reason for reason in drift.reasons())
 
 
+def test_dates_after_the_fit_are_outside_though_the_model_reads_none_further():
+    frame = houses(300, 0).assign(sold=pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), unit="D"))
+    dated = RFLAFRegressor(10, directions="random", random_state=0).fit(frame, "price")
+    later = frame.assign(sold=frame["sold"] + pd.Timedelta(days=3 * 365 + 1))  # in the same seasons
+    assert check_drift(dated, frame).outside == 0
+    drift = check_drift(dated, later)
+    sold = next(column for column in drift.columns if column.name == "sold")
+    assert drift.outside == sold.outside == 1
+    area = next(column for column in drift.columns if column.name == "area")
+    assert area.effect < 0.02  # has not moved: its effect is not that of the dates
+
+
 def test_classifiers_and_arrays_are_checked_too():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((400, 3))

@@ -236,6 +236,29 @@ def test_missing_dates_are_the_mean_date():
     assert encoding.transform(table)[1].tolist() == [19724.0, 2.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize("unix", [False, True], ids=["dates", "Unix seconds"])
+def test_days_of_dates_go_no_further_than_those_of_the_fit(unix):
+    def dates(*texts):
+        stamps = np.array(texts, "datetime64[s]")
+        return pa.table({"time": stamps.astype(np.int64) if unix else [str(stamp) for stamp in stamps]})
+
+    encoding = make_encoding(summarise(dates("2024-03-01T06:00", "2024-03-09T18:00", "2024-03-05T12:00")))
+    (column,) = encoding.columns
+    limits = column.earliest, column.latest
+    assert limits == (19783.0, 19792.0)  # from the start of the first day to the end of the last
+    found = encoding.transform(dates("2023-07-01T12:00", "2024-03-05T12:00", "2030-07-01T12:00"))
+    assert found[:, 0].tolist() == [19783.0, 19787.5, 19792.0]
+    assert found[:, 1:3].tolist() == [[182.0, 5.0], [65.0, 1.0], [182.0, 0.0]]  # the seasons go on
+    assert found[:, 3].tolist() == [12.0, 12.0, 12.0]
+    free = encoding.without_limits().transform(dates("2023-07-01T12:00", "2030-07-01T12:00"))
+    assert free[:, 0].tolist() == [19539.5, 22096.5]
+
+
+def test_an_earliest_date_after_the_latest_is_refused():
+    with pytest.raises(InvalidParameterError, match=r"the earliest date must not be after the latest; got 5\.0"):
+        DateColumn("t", 0.0, False, False, earliest=5.0, latest=4.0)
+
+
 def test_dates_with_a_zone_are_told_in_that_of_greenwich():
     noon = pd.DataFrame({"t": pd.to_datetime(["2024-06-01 12:00", "2024-06-02 13:00"]).tz_localize("Europe/Rome")})
     assert make_encoding(summarise(noon)).transform(noon)[:, 3].round(6).tolist() == [10.0, 11.0]

@@ -121,6 +121,9 @@ def _body(form: TableForm, name: str, real: str) -> Iterator[str]:
         elif isinstance(field, DateField):
             days = f"{value} == {value} ? {_near(value)} : {field.fill!r}"
             yield f"{name}_date_({days}, x + {field.first}, {int(field.hours)});"
+            at = f"x[{field.first}]"
+            for beyond, limit in zip("<>", (literal(day, real) for day in field.limits), strict=True):
+                yield f"if ({at} {beyond} {limit}) {at} = {limit};"
             if field.indicator:
                 yield f"x[{field.first + 3 + field.hours}] = ({real})({value} != {value});"
         else:

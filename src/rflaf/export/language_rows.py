@@ -113,6 +113,8 @@ def _date(field: DateField, v: str, given: str, d: Dialect, r: RowDialect) -> It
     yield from block(d.test.format(leap), [f"{v}_s = 61.0;"])
     yield from block(d.test.format(f"{v}_d > 305.0"), [f"{v}_s = -305.0;"])
     yield f"x[{at}] = {v};"
+    for beyond, limit in zip("<>", field.limits, strict=True):
+        yield from block(d.test.format(f"{v} {beyond} {limit!r}"), [f"x[{at}] = {limit!r};"])
     yield f"x[{at + 1}] = {v}_d + {v}_s;"
     yield f"x[{at + 2}] = {v}_w + 3.0 - 7.0 * {floor(f'({v}_w + 3.0) / 7.0')};"
     if field.hours:

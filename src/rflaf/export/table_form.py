@@ -52,7 +52,10 @@ class NumberField:
 
 @dataclass(frozen=True, slots=True)
 class DateField:
-    """Days since 1970 as days, day of the year, day of the week, the hour if ``hours``, and whether it was missing."""
+    """Days since 1970 as days, day of the year, day of the week, the hour if ``hours``, and whether it was missing.
+
+    ``limits``: the days go no further than from the first to the last of them.
+    """
 
     name: str
     label: str
@@ -60,6 +63,7 @@ class DateField:
     fill: float
     hours: bool
     indicator: bool
+    limits: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,9 @@ def form_of(encoding: TableEncoding) -> TableForm:
         if isinstance(column, NumberColumn):
             fields.append(NumberField(column.name, label, first, float(column.fill), column.indicator))
         elif isinstance(column, DateColumn):
-            fields.append(DateField(column.name, label, first, float(column.fill), column.hours, column.indicator))
+            limits = float(column.earliest), float(column.latest)
+            date = DateField(column.name, label, first, float(column.fill), column.hours, column.indicator, limits)
+            fields.append(date)
         elif isinstance(column, CategoryColumn):
             fields.append(_text_field(encoding, column, label, first))
         else:

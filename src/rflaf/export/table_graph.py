@@ -143,7 +143,8 @@ def _date(graph: Graph, days: str, column: DateColumn, dtype: np.dtype[Any]) -> 
         graph.node("Gather", graph.constant(name, values), day)
         for name, values in zip(("day_of_year", "day_of_week"), _calendar(), strict=True)
     )
-    parts = [days, of_year, of_week]
+    early, late = (graph.constant(name, np.array(float(getattr(column, name)))) for name in ("earliest", "latest"))
+    parts = [graph.node("Min", graph.node("Max", days, early), late), of_year, of_week]
     if column.hours:
         hours = graph.constant("hours", np.array(24.0))
         parts.append(graph.node("Mul", graph.node("Sub", days, whole), hours))

@@ -128,20 +128,29 @@ def check_drift(estimator: Any, X: Any, y: Any = None) -> Drift:
     table = as_rows(X)
     rows = np.ascontiguousarray(sample_rows(estimator._check_rows(table), _MOST_ROWS))
     f = estimator.model_.decision(rows).astype(np.float64)
-    columns = _columns(estimator, profile, rows, f, _unseen(estimator, table))
-    outside = float(profile.outside(rows).any(axis=1).mean())
+    seen = _beyond_the_fit(estimator, table, rows)
+    moved, outside = profile.distances(seen), profile.outside(seen)
+    columns = _columns(estimator, profile, rows, f, (moved, outside), _unseen(estimator, table))
     answers = Profile(profile.answers, profile.answers.mean(axis=0), profile.answers, profile.n_rows).distances(f)
     losses = np.zeros(0) if y is None else _losses(estimator, sample_targets(y), f)
     expected = _expected(estimator, rows, f)
     judged = losses / profile.error if losses.size and profile.error > 0 else expected
     return Drift(
-        len(rows), columns, outside, float(answers.max()),
+        len(rows), columns, float(outside.any(axis=1).mean()), float(answers.max()),
         expected=float(expected.mean()),
         error=float(losses.mean()) if losses.size else float("nan"),
         error_in_fit=profile.error,
         noise=float(judged.std() / np.sqrt(judged.size)),
         by_chance=min(1.0, 2 * rows.shape[1] / (profile.n_rows + 1)),
     )  # fmt: skip
+
+
+def _beyond_the_fit(estimator: Any, table: Any, rows: Array) -> Array:
+    """Return rows whose days of dates go on beyond the fit, where those of the model stay."""
+    encoding = estimator.table_encoding_
+    if encoding is None or not is_frame(table) or encoding.without_limits() == encoding:
+        return rows
+    return np.ascontiguousarray(sample_rows(encoding.without_limits().transform(table), _MOST_ROWS))
 
 
 def sample_targets(y: Any) -> Array:
@@ -151,10 +160,18 @@ def sample_targets(y: Any) -> Array:
 
 
 def _columns(
-    estimator: Any, profile: Profile, rows: Array, f: Array, unseen: dict[str, tuple[tuple[str, ...], float]]
+    estimator: Any,
+    profile: Profile,
+    rows: Array,
+    f: Array,
+    seen: tuple[Array, Array],
+    unseen: dict[str, tuple[tuple[str, ...], float]],
 ) -> tuple[ColumnDrift, ...]:
-    """Return the drift of every column of the table, the one that matters most first."""
-    distances, outside = profile.distances(rows), profile.outside(rows)
+    """Return the drift of every column of the table, the one that matters most first.
+
+    ``seen`` are the distances (n_features,) from the laws of the fit, and which rows lie outside (n_rows, n_features).
+    """
+    distances, outside = seen
     by_chance = _BY_CHANCE * float(np.sqrt(1 / len(rows) + 1 / profile.n_rows))
     spread = np.where(profile.spread > 0, profile.spread, 1.0)
     found = []

@@ -19,7 +19,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
 
-FORMAT = 4
+FORMAT = 5
 _LARGEST_HEADER = 2**24  # bytes
 MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
@@ -46,8 +46,18 @@ def _with_codes(header: dict[str, Any]) -> dict[str, Any]:
     return {**header, "format": 4, "indicators": header.get("columns") is not None}
 
 
+def _with_limits(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 4 in format 5: days of dates had no limits, as where none are named."""
+    return {**header, "format": 5}
+
+
 # From a format to the next.
-_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _one_encoding, 2: _named_columns, 3: _with_codes}
+_UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    1: _one_encoding,
+    2: _named_columns,
+    3: _with_codes,
+    4: _with_limits,
+}
 
 
 def pack(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:

@@ -14,6 +14,7 @@ from .readings import READINGS, UNITS, dates_in, numbers_in
 from .statistics import LevelStatistic, check_text
 
 _CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
+END_OF_TIME = 3e6  # days: Arrow distinguishes dates in the years until then
 
 
 class ColumnEncoding(Protocol):
@@ -133,7 +134,11 @@ class CategoryColumn:
 
 @dataclass(frozen=True, slots=True)
 class DateColumn:
-    """A date as numbers, that of ``fill`` (days since 1970) where it is missing; the hour only if ``hours``."""
+    """A date as numbers, that of ``fill`` (days since 1970) where it is missing; the hour only if ``hours``.
+
+    Its days stay between ``earliest`` and ``latest``, those of the fit: beyond them a model would go on along a line
+    that nothing supports, and within a year days and day of the year are the same line.
+    """
 
     kind: ClassVar[str] = "date"
     name: str
@@ -141,10 +146,16 @@ class DateColumn:
     hours: bool
     indicator: bool
     reading: str = "date"
+    earliest: float = -END_OF_TIME
+    latest: float = END_OF_TIME
 
     def __post_init__(self) -> None:
         check_text(self.name)
-        _check_number("fill", self.fill, 3e6)  # the years in which Arrow distinguishes dates
+        for name in ("fill", "earliest", "latest"):
+            _check_number(name, getattr(self, name), END_OF_TIME)
+        if self.earliest > self.latest:
+            rule = "the earliest date must not be after the latest"
+            raise InvalidParameterError(rule, self.earliest, "Make the encoding anew.")
         _check_flag("hours", self.hours)
         _check_flag("indicator", self.indicator)
         if self.reading not in UNITS:
@@ -170,7 +181,7 @@ class DateColumn:
             found = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
         days = cells.days_of(found)
         whole = np.floor(days)
-        out[:, 0] = days
+        out[:, 0] = np.clip(days, self.earliest, self.latest)
         out[:, 1], out[:, 2] = _days_of_year_and_week(whole)
         if self.hours:
             out[:, 3] = (days - whole) * 24

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.indicators import indicator_starts, indicators
 
 from .cells import MISSING, as_table, clean, find_column, refuse_repeated
-from .columns import CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
+from .columns import END_OF_TIME, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
 from .free_text import TextColumn, TextComponents, learn_components, text_sample
 from .readings import UNITS
@@ -28,7 +29,7 @@ from .statistics import (
     fold_of_rows,
     giveaways,
 )
-from .summaries import ColumnSummary, TableSummary
+from .summaries import ColumnSummary, Moments, TableSummary
 from .writers import writer_of
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
@@ -186,6 +187,14 @@ class TableEncoding:
         """Return values of the encoded columns (n_features,) summed by column of the table: (n_columns,)."""
         return np.bincount(self.origins, values, len(self.input_names))
 
+    def without_limits(self) -> TableEncoding:
+        """Return the same encoding with days of dates that go on beyond the fit."""
+        columns = (
+            replace(at, earliest=-END_OF_TIME, latest=END_OF_TIME) if isinstance(at, DateColumn) else at
+            for at in self.columns
+        )
+        return replace(self, columns=tuple(columns))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, fit for JSON; `from_dict` takes them back."""
         columns = []
@@ -275,11 +284,17 @@ def _encode(name: str, column: ColumnSummary, choice: Choice) -> ColumnEncoding:
             f"Leave such values empty, or --drop {name}.",
         )
     if choice.reading in UNITS:
-        days = found.mean * UNITS[choice.reading] / 86_400e6
-        return DateColumn(name, days, True, gaps, choice.reading)
+        return _dates(name, found, UNITS[choice.reading] / 86_400e6, gaps, choice.reading)
     if choice.kind == "date":
-        return DateColumn(name, found.mean, not found.whole, gaps, choice.reading)
+        return _dates(name, found, 1.0, gaps, choice.reading)
     return NumberColumn(name, found.mean, gaps, choice.reading, choice.words)
+
+
+def _dates(name: str, found: Moments, days: float, gaps: bool, reading: str) -> DateColumn:
+    """Return the encoding of dates in units of ``days``; it takes none further than those of the fit."""
+    hours = not found.whole or days != 1
+    earliest, latest = math.floor(found.low * days), math.ceil(found.high * days)
+    return DateColumn(name, found.mean * days, hours, gaps, reading, float(earliest), float(latest))
 
 
 def level_sums(encoding: TableEncoding, summary: TableSummary, parts: Sequence[str]) -> dict[str, LevelSums]:
