@@ -23,6 +23,7 @@ from rflaf.inspection.plots import (
     ActivationDisplay,
     CalibrationDisplay,
     ColumnCurveDisplay,
+    FanDisplay,
     LeverageDisplay,
     PartialEffectDisplay,
     ResidualDisplay,
@@ -52,7 +53,7 @@ def shrink(path):
     Image.open(path).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
-def displays(refined, paper, classifier, X, y):
+def displays(refined, paper, classifier, fan, X, y):
     """Every picture of a model, by its name."""
     return {
         "activation": ActivationDisplay.from_estimator(paper, X),
@@ -64,6 +65,7 @@ def displays(refined, paper, classifier, X, y):
         "spectrum": SpectrumDisplay.from_estimator(paper, X),
         "width": WidthDisplay.from_estimator(paper),
         "residuals": ResidualDisplay.from_estimator(refined, X, y),
+        "fan": FanDisplay.from_estimator(fan, X, y),
         "calibration": CalibrationDisplay.from_estimator(classifier, X, y > 14),
     }
 
@@ -103,7 +105,9 @@ def main(argv=None):
     refined = RFLAFRegressor(given.width, curves=True, random_state=0).fit(X[train], y[train])
     paper = RFLAFRegressor.paper(2 * given.width, pool_size=given.rows // 6, random_state=0).fit(X[train], y[train])
     classifier = RFLAFClassifier(given.width, directions="random", random_state=0).fit(X[train], y[train] > 14)
-    for name, display in displays(refined, paper, classifier, X[test], y[test]).items():
+    quantiles = {"loss": "quantile", "quantile": [0.05, 0.25, 0.5, 0.75, 0.95]}
+    fan = RFLAFRegressor(given.width, random_state=0, **quantiles).fit(X[train], y[train])
+    for name, display in displays(refined, paper, classifier, fan, X[test], y[test]).items():
         save(display, given.folder / f"display-{name}.png")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder).resolve() / "report.html"

@@ -28,7 +28,7 @@ from rflaf.inspection.report.checks import as_codes, check_data
 from rflaf.inspection.report.component_section import component_names
 from rflaf.inspection.report.findings import gather
 from rflaf.inspection.report.labels import Label, placed
-from rflaf.inspection.report.quality import Training, compare
+from rflaf.inspection.report.quality import Task, Training, compare
 from rflaf.inspection.report.scores import verdict
 from rflaf.inspection.report.subject import subject_of
 from rflaf.inspection.report.uncertainty import interval, paired_ratio, resample
@@ -169,7 +169,7 @@ def test_without_the_rows_of_the_fit_no_other_model_is_shown_and_no_lead_stated(
 
 def test_other_models_are_fitted_on_the_rows_given_and_scored_on_the_others(table):
     X, y = table[0].to_numpy(), table[1][:, None]
-    given = compare(X[100:], y[100:], Training(X[:100], y[:100] + 5), None, 5, regression_scores)
+    given = compare(X[100:], y[100:], Training(X[:100], y[:100] + 5), Task(), 5, regression_scores)
     assert given.fair
     assert given.rivals[0].scores[0].value > 4  # fitted on the other rows, whose mean is another
     assert "fitted on the same 100 rows and scored on 160 others" in given.how
@@ -179,7 +179,7 @@ def test_other_models_are_fitted_on_the_rows_given_and_scored_on_the_others(tabl
 @pytest.mark.parametrize(("doubt", "kept"), [("the fingerprint differs", slice(100, None)), (None, slice(100))])
 def test_no_lead_is_stated_on_other_rows_or_on_those_of_the_fit(table, doubt, kept):
     X, y = table[0].to_numpy(), table[1][:, None]
-    found = compare(X[kept], y[kept], Training(X[:100], y[:100], doubt), None, 5, regression_scores)
+    found = compare(X[kept], y[kept], Training(X[:100], y[:100], doubt), Task(), 5, regression_scores)
     assert not found.fair
     assert found.how.endswith(f"{doubt or 'The scored rows are among the rows of the fit'}: no lead is stated.")
 
@@ -303,7 +303,7 @@ def test_a_pipeline_of_steps_without_names_has_columns_by_number(table, plan):
 def test_a_single_class_is_fitted_and_trees_are_left_out_where_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     X, code = np.arange(20.0)[:, None], np.eye(20, dtype=int)[7]
-    rivals = compare(X, code, Training(X[:7], code[:7]), 2, 3, classification_scores).rivals
+    rivals = compare(X, code, Training(X[:7], code[:7]), Task(2), 3, classification_scores).rivals
     assert [rival.name for rival in rivals] == [
         "class frequencies", "logistic regression", "random Fourier features, 3",
     ]  # fmt: skip

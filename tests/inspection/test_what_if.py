@@ -33,6 +33,7 @@ def tables():
         "classes": (mixed, labels),
         "counts": (mixed, rng.poisson(np.exp(0.5 * mixed["debt"]))),
         "many": (numbers, np.sin(numbers.to_numpy() @ rng.standard_normal(11))),
+        "fan": (mixed[["debt", "town"]], mixed["debt"] * rng.standard_normal(160)),
     }
 
 
@@ -42,6 +43,7 @@ def models(tables):
         "classes": RFLAFClassifier(**QUICK, curves=True).fit(*tables["classes"]),
         "counts": RFLAFRegressor(**QUICK, loss="poisson").fit(*tables["counts"]),
         "many": RFLAFRegressor(**QUICK).fit(*tables["many"]),
+        "fan": RFLAFRegressor(**QUICK, loss="quantile", quantile=[0.1, 0.5, 0.9]).fit(*tables["fan"]),
     }
 
 
@@ -174,3 +176,28 @@ def test_the_page_states_the_interval_of_predict_interval(visit, tables, models)
             assert_allclose(limits, model.predict_interval(row, 0.9)[0], rtol=1e-4, atol=1e-4)
         assert "90 % between" in page.locator("#what-if-answer").inner_text()
     assert visit("classes").locator("#what-if-view").get_attribute("data-limits") is None
+
+
+@pytest.mark.slow
+def test_the_quantiles_of_a_row_follow_in_order_with_their_reasons(visit, tables, models):
+    table, model, page = tables["fan"][0], models["fan"], visit("fan", 390)
+    chosen = np.unique(np.linspace(0, 159, 100).astype(int))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    for number in (1, 40):
+        pick(page, number)
+        row = table.iloc[[chosen[number - 1]]]
+        quantiles = json.loads(page.locator("#what-if-view").get_attribute("data-quantiles"))
+        assert_allclose(quantiles, model.predict(row)[0], atol=1e-4)
+        reasons = model.explain(row)
+        for at, name in enumerate(("quantile 0.1", "median", "quantile 0.9")):
+            page.get_by_label("Answer").select_option(name)
+            f, values = shown(page)
+            assert_allclose(f, model.predict(row)[0, at], atol=1e-4)
+            assert_allclose(values, reasons.values[0, :, at], atol=1e-4)
+    before = page.locator("#what-if-view .fan i").first.bounding_box()
+    debt = page.get_by_label("debt", exact=True)
+    debt.focus()
+    for _ in range(30):
+        page.keyboard.press("ArrowLeft")
+    assert page.locator("#what-if-view .fan i").first.bounding_box() != before
+    assert page.locator("#what-if-view .fan li").all_inner_texts()[0].startswith("0.1: ")

@@ -20,7 +20,7 @@ from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.metrics import classification_scores, figure_of, regression_scores
 from rflaf.estimators.width_plan import WidthPlan
 from rflaf.estimators.width_plan import plan as plan_width
-from rflaf.inspection.report.quality import cost_in_batch, usual_models
+from rflaf.inspection.report.quality import Task, cost_in_batch, usual_models
 from rflaf.rows.files import Table, find_files, scan_table
 from rflaf.rows.files.chunks import column_names, read_rows
 from rflaf.rows.files.csv_layout import find_layout
@@ -165,7 +165,7 @@ def _compare(X: Array, y: Array, classify: bool, widths: list[int], test_share: 
     ours = RFLAFClassifier if classify else RFLAFRegressor
     n_classes = None if classes is None else len(classes)
     models: dict[str, Any] = {f"rflaf, {width}": ours(width, random_state=seed) for width in widths}
-    models |= usual_models(n_classes, X.shape[1], max(widths))
+    models |= usual_models(Task(n_classes), X.shape[1], max(widths))
     for name, model in models.items():
         started = perf_counter()
         fitted = model.fit(X_train, y_train)

@@ -53,15 +53,39 @@ def quantile_metrics(y: Array, predicted: Array, levels: Sequence[float]) -> dic
     >>> quantile_metrics(np.array([1.0, 3.0]), np.array([[2.0], [2.0]]), [0.5])
     {'pinball': 0.5, 'pinball(0.5)': 0.5, 'below(0.5)': 0.5}
     """
-    residual = y[:, None] - predicted
-    losses = np.maximum(np.array(levels) * residual, (np.array(levels) - 1) * residual).mean(axis=0)
+    losses = pinball_losses(y, predicted, levels)
     metrics = {"pinball": float(losses.mean())}
-    for level, loss, below in zip(levels, losses, np.mean(residual <= 0, axis=0), strict=True):
+    for level, loss, below in zip(levels, losses, np.mean(y[:, None] <= predicted, axis=0), strict=True):
         metrics |= {f"pinball({level:g})": float(loss), f"below({level:g})": float(below)}
     return metrics
 
 
-def levels_of(loss: Loss) -> tuple[float, ...]:
+def pinball_losses(y: Array, predicted: Array, levels: Sequence[float]) -> Array:
+    """Return the mean pinball loss of every quantile, (n_levels,), of ``predicted`` (n, n_levels) for ``y`` (n,)."""
+    residual, level = y[:, None] - predicted, np.array(levels)
+    return np.asarray(np.maximum(level * residual, (level - 1) * residual).mean(axis=0))
+
+
+def quantile_scores(levels: Sequence[float], y: Array, predicted: Array) -> tuple[Score, Score, Score]:
+    """Return the pinball loss, the share of it that is saved, and how far observed shares are off; means over levels.
+
+    ``y`` is (n, 1), ``predicted`` (n, n_levels). The share is that of the loss of the constant quantiles of these rows.
+
+    >>> y = np.array([[1.0], [2.0], [3.0]])
+    >>> [round(score.value, 3) for score in quantile_scores([0.5], y, y)]
+    [0.0, 1.0, 0.5]
+    """
+    constant = np.broadcast_to(np.quantile(y[:, 0], levels, method="inverted_cdf"), predicted.shape)
+    own, least = (float(pinball_losses(y[:, 0], each, levels).mean()) for each in (predicted, constant))
+    off = np.abs(np.mean(y <= predicted, axis=0) - levels)
+    return (
+        Score("pinball loss", own, True),
+        Score("pinball loss saved", 1 - own / least if least > 0 else float("nan"), False, "share"),
+        Score("observed shares off by", float(off.mean()), True, "share"),
+    )
+
+
+def levels_of(loss: Loss | None) -> tuple[float, ...]:
     """Return the quantiles that a model under a loss predicts; none if it predicts something else."""
     if isinstance(loss, Quantiles):
         return loss.levels

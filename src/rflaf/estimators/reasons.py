@@ -23,6 +23,7 @@ from rflaf.rows.files.outputs import check_output, replacing
 from rflaf.rows.inputs import as_rows, is_frame
 from rflaf.rows.tables import as_table
 
+from .metrics import levels_of
 from .rows_in import ReadsRows
 
 
@@ -31,7 +32,8 @@ class Reasons:
     """Contributions of the columns to f, the prediction before the link, at some rows.
 
     For every row, ``base_values + values.sum(axis=1)`` is f: the prediction of a regressor (its logarithm for counts),
-    the log odds of the second of two classes, the score of each of more classes.
+    the log odds of the second of two classes, the score of each of more classes. Several quantiles are in order at each
+    row, as `predict` gives them.
 
     Attributes
     ----------
@@ -106,6 +108,13 @@ class Reasons:
         return target
 
 
+def _in_order(values: Array, errors: Array, base: Array) -> tuple[Array, Array, Array]:
+    """Return contributions, their errors and bases with the outputs of every row in rising order of f, their sum."""
+    order = np.argsort(base + values.sum(axis=1), axis=1, kind="stable")
+    values, errors = (np.take_along_axis(each, order[:, None], axis=2) for each in (values, errors))
+    return values, errors, np.take_along_axis(base, order, axis=1)
+
+
 class ExplainsRows(ReadsRows):
     """The methods of the estimators that give reasons for predictions."""
 
@@ -150,6 +159,8 @@ class ExplainsRows(ReadsRows):
         rows, bases = self._dense_rows(X), self._base_rows(background)
         found = contributions(self.model_, rows, bases, self._groups, int(n_orders), resolve_n_jobs(self.n_jobs))
         values, errors, base = found.values, found.errors, np.tile(found.base, (rows.shape[0], 1))
+        if self._n_quantiles > 1:
+            values, errors, base = _in_order(values, errors, base)
         if self._has_one_output:
             values, errors, base = values[:, :, 0], errors[:, :, 0], base[:, 0]
         names = None if self._has_one_output else self._output_names
@@ -184,7 +195,13 @@ class ExplainsRows(ReadsRows):
         return bool(self.model_.n_outputs == 1 and (self._single_output or hasattr(self, "classes_")))
 
     @property
+    def _n_quantiles(self) -> int:
+        return 0 if hasattr(self, "classes_") else len(levels_of(self.loss_))
+
+    @property
     def _output_names(self) -> list[str]:
+        if self._n_quantiles:
+            return [f"quantile {level:g}" for level in levels_of(self.loss_)]
         known = getattr(self, "classes_", range(self.model_.n_outputs))
         return [str(name) for name in known]
 

@@ -6,7 +6,7 @@ Everything is computed from a model, or any function of rows, and a sample of ro
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import is_classifier
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.metrics import levels_of
 from rflaf.model.random_feature_model import RandomFeatureModel
 from rflaf.rows.inputs import is_frame
 from rflaf.theory import spectrum_of_features
@@ -59,19 +60,26 @@ def response(estimator: Any, output: int | None = None) -> Response:
     """Return a function from rows of numbers to one answer of an estimator per row.
 
     The answer is the prediction of a regressor, or the probability of a class, or its decision value if the loss has
-    no probabilities. ``output`` is the index of the output or class: by default the first output, the second of two
-    classes and the first of more.
+    no probabilities. ``output`` is the index of the output or class: by default the first output or the quantile
+    nearest to the median, the second of two classes and the first of more.
     """
-    estimator = copy.copy(estimator)
-    vars(estimator).pop("feature_names_in_", None)  # rows of numbers have none
-    if estimator.table_encoding_ is not None:  # nor need they be encoded
-        estimator.table_encoding_, estimator.n_features_in_ = None, estimator.model_.n_features
+    estimator = of_numbers(estimator)
     if not is_classifier(estimator):
-        return _column_of(estimator.predict, 0 if output is None else output)
+        levels = levels_of(estimator.loss_)
+        return _column_of(estimator.predict, (middle_of(levels) if levels else 0) if output is None else output)
     chosen = (1 if len(estimator.classes_) == 2 else 0) if output is None else output
     if hasattr(estimator, "predict_proba"):
         return _column_of(estimator.predict_proba, chosen)
     return _column_of(estimator.decision_function, chosen)
+
+
+def of_numbers(estimator: Any) -> Any:
+    """Return a copy of an estimator that takes encoded rows of numbers, without names."""
+    estimator = copy.copy(estimator)
+    vars(estimator).pop("feature_names_in_", None)
+    if estimator.table_encoding_ is not None:
+        estimator.table_encoding_, estimator.n_features_in_ = None, estimator.model_.n_features
+    return estimator
 
 
 def _column_of(function: Callable[[Array], Array], column: int) -> Response:
@@ -269,6 +277,55 @@ def column_index(column: int | str, names: ArrayLike | None, n_features: int) ->
     if not 0 <= column < n_features:
         raise InvalidParameterError(f"a column must be between 0 and {n_features - 1}", column, "Count from zero.")
     return int(column)
+
+
+@dataclass(frozen=True, slots=True)
+class Fan:
+    """Quantiles along an axis: places ``x`` (n_points,), rising, and ``quantiles`` (n_points, n_levels)."""
+
+    x: Array
+    quantiles: Array
+
+
+def fan_along_answers(quantiles: Array, middle: int, n_groups: int = 30) -> Fan:
+    """Return the mean quantiles of groups of equally many rows, in order of the quantile numbered ``middle``.
+
+    >>> fan_along_answers(np.array([[0.0, 4.0], [1.0, 2.0], [3.0, 5.0], [2.0, 7.0]]), 0, 2).quantiles.tolist()
+    [[0.5, 3.0], [2.5, 6.0]]
+    """
+    order = np.argsort(quantiles[:, middle], kind="stable")
+    groups = [quantiles[rows].mean(axis=0) for rows in np.array_split(order, n_groups) if rows.size]
+    means = np.array(groups, np.float64)
+    return Fan(means[:, middle], means)
+
+
+def fan_along_column(f: Response, X: Array, column: int, n_points: int = 30) -> Fan:
+    """Average quantiles ``f`` (n_rows, n_levels) over rows ``X`` with a column set to each of its values, or a grid.
+
+    >>> fan = fan_along_column(lambda X: X[:, [1]] + [[-1.0, 1.0]], np.array([[0.0, 1.0], [1.0, 3.0]]), 1)
+    >>> fan.x.tolist(), fan.quantiles.tolist()
+    ([1.0, 3.0], [[0.0, 2.0], [2.0, 4.0]])
+    """
+    grid = _grid(X, column, n_points)
+    return Fan(grid, np.array([np.mean(f(_with(X, {column: value})), axis=0) for value in grid], np.float64))
+
+
+def bands_of(levels: Sequence[float]) -> list[tuple[int, int]]:
+    """Return the pairs of quantiles that bound a band, by their numbers, the outermost first.
+
+    >>> bands_of([0.05, 0.25, 0.5, 0.75, 0.95])
+    [(0, 4), (1, 3)]
+    """
+    return [(low, len(levels) - 1 - low) for low in range(len(levels) // 2)]
+
+
+def middle_of(levels: Sequence[float]) -> int:
+    """Return the number of the quantile nearest to the median.
+
+    >>> middle_of([0.1, 0.4, 0.9])
+    1
+    """
+    return int(np.argmin(np.abs(np.array(levels) - 0.5)))
 
 
 def _grid(X: Array, column: int, n_points: int) -> Array:

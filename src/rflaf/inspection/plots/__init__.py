@@ -7,12 +7,13 @@ the axes given or on its own figure, and keeps the numbers it shows.
 from rflaf.estimators.svg import BLUE, GREEN, GREY, ORANGE, PALETTE, SKY, VERMILION
 
 from .component_plots import ActivationBankDisplay, ActivationDisplay, LeverageDisplay, SpectrumDisplay, WidthDisplay
+from .fan import FanDisplay
 from .predictions import CalibrationDisplay, ColumnCurveDisplay, PartialEffectDisplay, ResidualDisplay
 from .reasons import WaterfallDisplay
 from .style import require_matplotlib
 
 __all__ = [
     "BLUE", "GREEN", "GREY", "ORANGE", "PALETTE", "SKY", "VERMILION", "ActivationBankDisplay", "ActivationDisplay",
-    "CalibrationDisplay", "ColumnCurveDisplay", "LeverageDisplay", "PartialEffectDisplay", "ResidualDisplay",
-    "SpectrumDisplay", "WaterfallDisplay", "WidthDisplay", "require_matplotlib",
+    "CalibrationDisplay", "ColumnCurveDisplay", "FanDisplay", "LeverageDisplay", "PartialEffectDisplay",
+    "ResidualDisplay", "SpectrumDisplay", "WaterfallDisplay", "WidthDisplay", "require_matplotlib",
 ]  # fmt: skip

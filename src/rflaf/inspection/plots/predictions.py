@@ -15,10 +15,9 @@ from rflaf.estimators.svg import BLUE, GREY, ORANGE, SKY, VERMILION
 from rflaf.inspection import effects
 from rflaf.inspection.effects import Effect, PairEffect, sample_rows
 
-from .style import axes, legend, pair_of_axes, tidy, under
+from .style import axes, legend, name_ticks, pair_of_axes, tidy, under
 
 _ROWS = 500
-_ROOM = 45  # characters of the names of levels beside each other
 
 
 @dataclass
@@ -74,7 +73,7 @@ class ColumnCurveDisplay:
         for rank, (color, value) in enumerate(zip((BLUE, ORANGE, SKY), self.value[:n_strong], strict=False)):
             label = "the strongest component" if rank == 0 else f"no. {rank + 1}"
             ax.plot(self.x, value, color=color, lw=2, label=label, **marks)
-        _name_ticks(ax.xaxis, self.x, self.levels)
+        name_ticks(ax.xaxis, self.x, self.levels)
         legend(ax, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
         tidy(ax, xlabel=self.name, ylabel="part of a component's input")
         self.ax_, self.figure_ = ax, ax.figure
@@ -131,7 +130,7 @@ class PartialEffectDisplay:
         ax = axes(ax)
         if isinstance(self.effect, Effect):
             (_draw_levels if self.levels[0] else _draw_effect)(ax, self.effect, self.rows[:, 0])
-            _name_ticks(ax.xaxis, self.effect.grid, self.levels[0])
+            name_ticks(ax.xaxis, self.effect.grid, self.levels[0])
             tidy(ax, xlabel=self.names[0], ylabel="prediction")
             legend(ax)
         else:
@@ -139,7 +138,7 @@ class PartialEffectDisplay:
             for axis, grid, names in zip(
                 (ax.xaxis, ax.yaxis), (self.effect.first, self.effect.second), self.levels, strict=True
             ):
-                _name_ticks(axis, grid, names)
+                name_ticks(axis, grid, names)
             tidy(ax, xlabel=self.names[0], ylabel=self.names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -159,14 +158,6 @@ def _draw_levels(ax: Any, effect: Effect, x: Array) -> None:
     under(ax, edges, np.histogram(x, edges)[0], float(effect.low.min()), float(effect.high.max()))
     ax.vlines(effect.grid, effect.low, effect.high, color=BLUE, alpha=0.3, lw=6, label="four fifths of the rows")
     ax.plot(effect.grid, effect.mean, "o", color=BLUE, ms=6, label="mean of the rows")
-
-
-def _name_ticks(axis: Any, at: Array, names: tuple[str, ...]) -> None:
-    """Write the names of levels where their numbers ``at`` stand; numbers stay as they are."""
-    if names:
-        axis.set_ticks(at, [names[int(code)] for code in at])
-        if axis.axis_name == "x":
-            axis.set_tick_params(rotation=30 if max(map(len, names)) * len(at) > _ROOM else 0)
 
 
 def _draw_pair(ax: Any, effect: PairEffect, rows: Array) -> None:

@@ -62,8 +62,7 @@ class WaterfallDisplay:
         if rest.size:
             names.append(f"{rest.size} other{'s' if rest.size > 1 else ''}")
             values, errors = np.append(values, value[rest].sum()), np.append(errors, np.sqrt(np.sum(error[rest] ** 2)))
-        label = "prediction" if reasons.output_names is None else f"score of {reasons.output_names[output]}"
-        return cls(tuple(names), values, base, base + float(value.sum()), errors, label).plot(ax=ax)
+        return cls(tuple(names), values, base, base + float(value.sum()), errors, _label(reasons, output)).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw bars to the right in blue and to the left in vermilion, with their values."""
@@ -85,6 +84,13 @@ class WaterfallDisplay:
         tidy(ax, xlabel=f"from the base, {self.base:.4g}, to the {self.label}, {self.prediction:.4g}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _label(reasons: Reasons, output: int) -> str:
+    if reasons.output_names is None:
+        return "prediction"
+    name = reasons.output_names[output]
+    return name if name.startswith("quantile ") else f"score of {name}"
 
 
 def _short(value: Any) -> str:

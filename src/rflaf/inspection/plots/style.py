@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rflaf.errors import MissingExtraError
+from rflaf.errors import Array, MissingExtraError
 from rflaf.estimators.svg import GREY
 
 HALF_PAGE = (5.0, 3.2)
 SMALL_PRINT = 8
+_ROOM = 45  # characters of the names of levels beside each other
 
 
 def require_matplotlib() -> Any:
@@ -44,6 +45,14 @@ def tidy(ax: Any, **labels: Any) -> None:
 def legend(ax: Any, **where: Any) -> None:
     """Add a legend in small print, without a frame."""
     ax.legend(frameon=False, fontsize=SMALL_PRINT, **where)
+
+
+def name_ticks(axis: Any, at: Array, names: tuple[str, ...]) -> None:
+    """Write the names of levels where their numbers ``at`` stand; numbers stay as they are."""
+    if names:
+        axis.set_ticks(at, [names[int(code)] for code in at])
+        if axis.axis_name == "x":
+            axis.set_tick_params(rotation=30 if max(map(len, names)) * len(at) > _ROOM else 0)
 
 
 def plain_log(axis: Any) -> None:

@@ -78,6 +78,7 @@ class Points:
 
     x: Array
     y: Array
+    role: str = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ def _draw(layer: Layer, x: Axis, y: Axis) -> Markup:
             return _histogram(layer.edges, y(layer.density), x, y.start, "steps")
         case Points():
             places = "".join(f"M{place(px)} {place(py)}h0" for px, py in zip(x(layer.x), y(layer.y), strict=True))
-            return element("path", d=places, class_="points")
+            return element("path", d=places, class_=f"points {layer.role}")
         case Mark():
             return Markup()  # drawn by `_marks`, so that the words of one keep clear of the others
         case Rule():
@@ -237,6 +238,7 @@ def _hover(layers: Sequence[Layer], x: Axis, y: Axis, x_label: str) -> dict[str,
     """Return the values that the script shows: lines at each shared x, bars, or the nearest point."""
     found: dict[float, list[list[Any]]] = {}
     words: dict[float, str] = {}
+    lines = any(isinstance(layer, Line) for layer in layers)
     for layer in layers:
         if isinstance(layer, Line) and layer.role != "plain":
             for at, value, px, py in zip(layer.x, layer.y, x(layer.x), y(layer.y), strict=True):
@@ -248,12 +250,12 @@ def _hover(layers: Sequence[Layer], x: Axis, y: Axis, x_label: str) -> dict[str,
                 px = rounded(float(x((low + high) / 2)))
                 words[px] = f"{x_label} {figure_of(low)} to {figure_of(high)}"
                 found.setdefault(px, []).append([layer.label, figure_of(value), rounded(float(y(value))), "model"])
-        if isinstance(layer, Mark) and not any(isinstance(other, Line) for other in layers):
+        if isinstance(layer, Mark) and not lines:
             px = rounded(float(x(layer.x)))
             words[px] = layer.words
             value = f"{figure_of(layer.y)} at {figure_of(layer.x, 2)}"
             found.setdefault(px, []).append(["", value, rounded(float(y(layer.y))), "model"])
-        if isinstance(layer, Points):
+        if isinstance(layer, Points) and not lines:
             places = [
                 [rounded(px), "", [["", f"{figure_of(at)}, {figure_of(value)}", rounded(py), "model"]]]
                 for at, value, px, py in zip(layer.x, layer.y, x(layer.x), y(layer.y), strict=True)

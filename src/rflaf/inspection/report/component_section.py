@@ -28,7 +28,7 @@ def activation_section(findings: Findings) -> Section:
     rows = sample_rows(findings.rows, 1000)
     if model.activation.coefficients.shape[0] == 1:
         return _shared_section(findings, rows)
-    bank = rank_components(model, rows, _COMPONENTS, 121)
+    bank = rank_components(model, rows, _COMPONENTS, 121, findings.subject.output)
     reach = float(np.abs(bank.value).max()) or 1.0
     names = component_names(findings.subject, rows)
     panels: list[Markup] = []
@@ -45,7 +45,8 @@ def activation_section(findings: Findings) -> Section:
     toggles = toggle("scale", "Each on its own scale"), toggle("under", "Distribution of the rows", pressed=True)
     label = "How the activations are drawn"
     controls = element("div", *toggles, class_="controls", role="group", aria_label=label)
-    marks = legend(("model", "contribution of the component to the prediction"), ("under", "distribution of the rows"))
+    curve = f"contribution of the component to the {findings.predicted}"
+    marks = legend(("model", curve), ("under", "distribution of the rows"))
     body = element("div", controls, element("div", *panels, class_="bank"), marks, class_="card wide", data_bank=True)
     shown = float(bank.share.sum())
     lead = f"The {len(panels)} strongest of {model.n_components} components make {shown:.0%} of all contributions."

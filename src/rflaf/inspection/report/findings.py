@@ -5,19 +5,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rflaf.errors import Array, AssumptionWarning, InvalidParameterError
-from rflaf.estimators.metrics import classification_scores, label_scores, regression_scores
+from rflaf.estimators.metrics import classification_scores, label_scores, quantile_scores, regression_scores
 from rflaf.estimators.width_plan import WidthPlan, plan
-from rflaf.inspection.effects import Response, response
+from rflaf.inspection.effects import Response, of_numbers, response
 from rflaf.rows.executors import SingleThreadedBLAS
 
 from .checks import Oddity, check_data
-from .quality import Comparison, Rival, Speed, Training, compare, measure_speed
+from .quality import Comparison, Rival, Speed, Task, Training, compare, measure_speed
 from .subject import Subject
 from .uncertainty import Scoring, resample
 
@@ -33,7 +34,8 @@ class Findings:
     subject : the model
     rows : (n, n_features), the table as numbers
     target : (n, n_outputs), or class indices (n,)
-    answers : (n, n_outputs) predictions, (n, n_classes) probabilities, or decision values without probabilities
+    answers : (n, n_outputs) predictions, (n, n_levels) quantiles, (n, n_classes) probabilities, or decision values
+        without probabilities
     ours, comparison : scores of the model and of the baselines
     speed, oddities : prediction times, problems of the data
     plan : width by theory; None with too few rows
@@ -68,6 +70,8 @@ class Findings:
     @property
     def predicted(self) -> str:
         """Name of the predicted quantity."""
+        if self.subject.levels_predicted:
+            return quantile_name(self.subject.levels_predicted[self.subject.output])
         if self.classes is None:
             return "prediction" if self.target.shape[1] == 1 else "prediction of the first output"
         if not self.gives_probabilities:
@@ -78,6 +82,21 @@ class Findings:
     def function(self) -> Response:
         """Function from rows of numbers to the quantity `predicted`."""
         return _function(self.subject)
+
+    @property
+    def quantiles(self) -> Response:
+        """Function from rows of numbers to all quantiles that the model predicts, (n_rows, n_levels)."""
+        estimator = of_numbers(self.subject.estimator)
+        return lambda X: np.asarray(estimator.predict(X), np.float64).reshape(len(X), -1)
+
+
+def quantile_name(level: float) -> str:
+    """Return what a quantile is called.
+
+    >>> quantile_name(0.5), quantile_name(0.05)
+    ('median', 'quantile 0.05')
+    """
+    return "median" if level == 0.5 else f"quantile {level:g}"
 
 
 def gather(
@@ -94,9 +113,9 @@ def gather(
     answers, score = _answers(subject, rows)
     fitted_on = None if train is None else _training_rows(subject, *train)
     classes = subject.classes
-    n_classes, width = None if classes is None else len(classes), subject.model.n_components
+    task = Task(None if classes is None else len(classes), subject.levels_predicted)
     with SingleThreadedBLAS():  # equal conditions for every model
-        comparison = compare(rows, target, fitted_on, n_classes, width, score)
+        comparison = compare(rows, target, fitted_on, task, subject.model.n_components, score)
         speed = measure_speed(subject.model, rows, None if subject.estimator is None else _function(subject))
     labels = np.asarray(y) if classes is None else target
     return Findings(
@@ -123,8 +142,9 @@ def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
     """Return the answer of the model for every row, and the function that scores it."""
     classes = subject.classes
     if classes is None:
-        f = subject.model.decision(rows)
-        return f if subject.estimator is None else subject.estimator.loss_.mean(f), regression_scores
+        f, levels = subject.model.decision(rows), subject.levels_predicted
+        score = partial(quantile_scores, levels) if levels else regression_scores
+        return f if subject.estimator is None else subject.estimator.loss_.mean(f), score
     each = [response(subject.estimator, number) for number in range(len(classes))]
     if hasattr(subject.estimator, "predict_proba"):
         return np.column_stack([f(rows) for f in each]), classification_scores
@@ -139,10 +159,7 @@ def _training_rows(subject: Subject, X: Any, y: ArrayLike, doubt: str | None = N
 
 def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
     """Return targets as numbers (n, n_outputs) or class indices (n,)."""
-    values, loss = np.asarray(y), getattr(subject.estimator, "loss_", None)
-    if loss is not None and loss.n_levels > 1:
-        rule, remedy = "a report is about one answer per target", "Report on a model of the median."
-        raise InvalidParameterError(rule, f"{loss.n_levels} quantiles", remedy)
+    values = np.asarray(y)
     if values.shape[:1] != (n_rows,) or n_rows < 2:
         rule = f"y must have a value for each of at least two rows of X, which has {n_rows}"
         raise InvalidParameterError(rule, values.shape, "Pass both.")
@@ -157,8 +174,9 @@ def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:
         numbers = values.astype(np.float64).reshape(n_rows, -1)
     except ValueError as error:
         raise InvalidParameterError("y must be numbers", str(error), "Is this the target of the model?") from error
-    if numbers.shape[1] != subject.model.n_outputs or not np.all(np.isfinite(numbers)):
-        rule = f"y must be {subject.model.n_outputs} finite numbers per row"
+    n_targets = subject.model.n_outputs // max(len(subject.levels_predicted), 1)
+    if numbers.shape[1] != n_targets or not np.all(np.isfinite(numbers)):
+        rule = f"y must be {n_targets} finite numbers per row"
         raise InvalidParameterError(rule, values.shape, "Pass the target of the model.")
     return numbers
 

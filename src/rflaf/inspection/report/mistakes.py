@@ -14,6 +14,7 @@ from rflaf.inspection.effects import inner_range
 
 from .charts import Line, Points, Rule, Steps, Under, chart, legend
 from .coverage import coverage_of
+from .fan import fan_card, quantile_section
 from .findings import Findings
 from .page import Section, card, grid, scrolling
 from .wording import count_of, figure_of
@@ -25,12 +26,16 @@ _SURE = 0.9
 
 
 def first_picture(findings: Findings) -> Markup:
-    """Draw what a person wants to see first: observed against predicted values, or the confusion table."""
+    """Draw what a person wants to see first: observed against predicted values, a fan, or the confusion table."""
+    if findings.subject.levels_predicted:
+        return fan_card(findings)
     return _observed_card(findings) if findings.classes is None else _confusion_card(findings)
 
 
 def error_section(findings: Findings) -> Section:
-    """Show the residuals of a regression, or the probabilities of a classification."""
+    """Show the residuals of a regression, the quantiles it predicts, or the probabilities of a classification."""
+    if findings.subject.levels_predicted:
+        return quantile_section(findings)
     return _regression_section(findings) if findings.classes is None else _classification_section(findings)
 
 

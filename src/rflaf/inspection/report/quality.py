@@ -25,12 +25,14 @@ from rflaf.errors import Array
 from rflaf.estimators.metrics import Score
 from rflaf.model.random_feature_model import RandomFeatureModel
 
+from .quantile_rivals import ErrorQuantiles, ModelPerQuantile
 from .uncertainty import Scoring, resample
 
 _MOST_ROWS = 200_000  # to fit baselines on
 _MOSTLY = 0.99  # share of scored rows among those of the fit from which on they are taken for the same
 _MOST_WEIGHTS = 600
 _BATCH = 10_000
+_TREES = "LightGBM, 100 trees"
 _SECONDS = 0.05
 
 
@@ -48,9 +50,17 @@ class Rival:
     ours: bool = False
 
 
-def usual_models(n_classes: int | None, n_features: int, width: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is predicted: one of ``n_classes`` classes, or else ``levels`` of quantiles, or else a mean."""
+
+    n_classes: int | None = None
+    levels: tuple[float, ...] = ()
+
+
+def usual_models(task: Task, n_features: int, width: int) -> dict[str, Any]:
     """Return unfitted baselines: a constant, a linear model, random Fourier features, boosted trees."""
-    fourier = f"random Fourier features, {width}"
+    n_classes, fourier = task.n_classes, f"random Fourier features, {width}"
     sampler = RBFSampler(gamma="scale", n_components=width, random_state=0)
     penalties = np.logspace(-3, 4, 15)
     if n_classes is not None:
@@ -66,7 +76,21 @@ def usual_models(n_classes: int | None, n_features: int, width: int) -> dict[str
             fourier: make_pipeline(StandardScaler(), sampler, RidgeCV(penalties)),
         }
     trees = _lightgbm(n_classes is not None)
-    return models if trees is None else {**models, "LightGBM, 100 trees": trees}
+    models = models if trees is None else {**models, _TREES: trees}
+    return _of_quantiles(models, task.levels) if task.levels else models
+
+
+def _of_quantiles(models: dict[str, Any], levels: tuple[float, ...]) -> dict[str, Any]:
+    """Return constant quantiles, models of the mean with the quantiles of their errors, and trees for each quantile."""
+    _, *others = models
+    found: dict[str, Any] = {
+        "constant quantiles": ModelPerQuantile(DummyRegressor(strategy="quantile"), "quantile", levels)
+    }
+    found |= {name: ErrorQuantiles(models[name], levels) for name in others}
+    if _TREES in found:
+        trees = clone(models[_TREES]).set_params(objective="quantile")
+        found[_TREES] = ModelPerQuantile(trees, "alpha", levels)
+    return found
 
 
 def _logistic(n_weights: int) -> Any:
@@ -104,14 +128,12 @@ class Training:
     doubt: str | None = None
 
 
-def compare(
-    X: Array, target: Array, train: Training | None, n_classes: int | None, width: int, score: Scoring
-) -> Comparison:
+def compare(X: Array, target: Array, train: Training | None, task: Task, width: int, score: Scoring) -> Comparison:
     """Fit the baselines on the training rows and ``score`` them on the rows given.
 
     ``target`` holds numbers (n, n_outputs) or class indices (n,).
     """
-    models = usual_models(n_classes, X.shape[1], width)
+    models, n_classes = usual_models(task, X.shape[1], width), task.n_classes
     if train is None:
         constant = next(iter(models))
         rival = _judged(constant, models[constant], Training(X, target), X, target, n_classes, score)
@@ -121,15 +143,22 @@ def compare(
     rivals = [
         _judged(name, model, used, X, target, n_classes, score)
         for name, model in models.items()
-        if not (name.startswith("LightGBM") and n_classes is None and target.shape[1] > 1)
+        if not (name == _TREES and n_classes is None and target.shape[1] > 1)
     ]
     doubt = _doubt(used, train, X, target)
-    return Comparison(tuple(rivals), _how(used, X.shape[0], doubt), fair=doubt is None)
+    how = _how(used, X.shape[0], doubt) + (_HOW_QUANTILES if task.levels else "")
+    return Comparison(tuple(rivals), how, fair=doubt is None)
 
 
 _UNKNOWN = (
     "No other model is shown: the rows this model was fitted on are not known. Give them with train=(X, y), or with "
     "--train at the command line."
+)
+
+
+_HOW_QUANTILES = (
+    " Linear models and random features add the quantiles of their errors out of folds to the mean; the trees are one "
+    "model per quantile, put in order."
 )
 
 

@@ -13,6 +13,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.metrics import levels_of
+from rflaf.inspection.effects import middle_of
 from rflaf.model.random_feature_model import RandomFeatureModel
 
 
@@ -47,6 +49,17 @@ class Subject:
     def classes(self) -> Array | None:
         """Classes of a classifier; None otherwise."""
         return None if self.estimator is None or is_regressor(self.estimator) else self.estimator.classes_
+
+    @property
+    def levels_predicted(self) -> tuple[float, ...]:
+        """Quantiles that the model predicts; none if it predicts a mean, a median alone, or classes."""
+        levels = () if self.classes is not None else levels_of(getattr(self.estimator, "loss_", None))
+        return () if levels == (0.5,) or self.model.n_outputs != len(levels) else levels
+
+    @property
+    def output(self) -> int:
+        """The output that effects and components are shown for: of several quantiles the one nearest to the median."""
+        return middle_of(self.levels_predicted) if self.levels_predicted else 0
 
     def rows(self, X: Any) -> Array:
         """Encode rows of a table as dense numbers in double precision."""

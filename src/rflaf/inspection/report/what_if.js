@@ -127,7 +127,11 @@
     return { f: answer(active.reduce((u, j) => added(u, parts[j], 1), start)), values };
   };
 
+  // Quantiles are the outputs in order: which output of a row is which quantile.
+  const ranked = (f) => f.map((_, o) => o).sort((a, b) => f[a] - f[b] || a - b);
+
   const linked = (f, output) => {
+    if (model.link === "sort") return f[ranked(f)[output]];
     if (model.link === "exp") return Math.exp(Math.min(f[output], 30));
     if (model.link === "sigmoid") return 1 / (1 + Math.exp(-f[0]));
     if (model.link !== "softmax") return f[output];
@@ -161,7 +165,7 @@
   };
 
   let at = 0;
-  let output = 0;
+  let { output } = model;
   let row = model.rows[0].slice();
   const picker = node("input", { type: "number", id: "what-if-row", min: 1, max: model.rows.length, value: 1 });
   const which = node("span", { class: "aside" });
@@ -170,14 +174,41 @@
   if (model.outputs.length > 1) {
     const select = node("select", { id: "what-if-output", "aria-label": "Answer" });
     model.outputs.forEach((name, o) => select.append(node("option", { value: o }, name)));
+    select.value = output;
     select.addEventListener("change", () => { output = Number(select.value); draw(); });
     head.append(select);
   }
   const controls = node("div", { class: "controls" });
   const told = node("p", { class: "answer", id: "what-if-answer", "aria-live": "polite" });
+  const fan = node("div", { class: "fan" });
   const bars = node("ol", { class: "fall", "aria-label": "What each column adds" });
   const note = node("p", { class: "note" });
-  view.append(head, node("div", { class: "halves" }, controls, node("div", {}, told, bars, note)));
+  view.append(head, node("div", { class: "halves" }, controls, node("div", {}, told, fan, bars, note)));
+
+  // The quantiles of a row as nested bands, on the range of the outermost over all rows.
+  const reach = model.levels.length ? model.rows.map((values) => explained(values).f).flat() : [];
+  const drawFan = (f) => {
+    if (!model.levels.length) return;
+    const quantiles = ranked(f).map((o) => f[o]);
+    const low = Math.min(...reach, ...quantiles);
+    const high = Math.max(...reach, ...quantiles);
+    const share = (value) => (100 * (value - low)) / (high - low || 1);
+    const last = quantiles.length - 1;
+    const parts = quantiles.slice(0, quantiles.length >> 1).map((left, i) => {
+      const band = node("i");
+      band.style.left = `${share(left)}%`;
+      band.style.width = `${share(quantiles[last - i]) - share(left)}%`;
+      return band;
+    });
+    const tick = node("b");
+    tick.style.left = `${share(quantiles[output])}%`;
+    const words = quantiles.map((value, i) => `${model.levels[i]}: ${format(value)}`);
+    fan.replaceChildren(
+      node("div", { class: "track", role: "img", "aria-label": `Quantiles ${words.join(", ")}` }, ...parts, tick),
+      node("ol", { "aria-hidden": "true" }, ...words.map((word) => node("li", {}, word))),
+    );
+    view.dataset.quantiles = JSON.stringify(quantiles);
+  };
 
   const level = (column) => {
     const own = column.features.map((feature) => row[feature]);
@@ -237,7 +268,9 @@
     for (const { column, value } of made) value.textContent = shown(column);
     which.textContent = `of ${model.rows.length}: row ${model.numbers[at].toLocaleString("en")} of the data`;
     back.disabled = !moved;
-    const sorted = values.map((value, j) => [j, value[output]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
+    drawFan(f);
+    const own = model.link === "sort" ? ranked(f)[output] : output; // the output whose reasons are shown
+    const sorted = values.map((value, j) => [j, value[own]]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
     const seen = (value) => Math.abs(value) > 1e-4 * Math.abs(sorted[0][1]);
     const lines = sorted.slice(0, MOST_BARS).filter(([, value]) => seen(value)).map(([j, value]) => {
       const text = shown(model.columns[j]);
@@ -246,15 +279,15 @@
     const rest = sorted.slice(lines.length).filter(([, value]) => value !== 0);
     const others = rest.reduce((sum, [, value]) => sum + value, 0);
     if (seen(others)) lines.push([`${rest.length} more`, others]);
-    let end = f[output];
+    let end = f[own];
     const spans = lines.map(([name, value]) => {
       const from = end - value;
       const span = [name, value, Math.min(from, end), Math.max(from, end)];
       end = from;
       return span;
     });
-    const low = Math.min(base[output], f[output], ...spans.map((span) => span[2]));
-    const high = Math.max(base[output], f[output], ...spans.map((span) => span[3]));
+    const low = Math.min(base[own], f[own], ...spans.map((span) => span[2]));
+    const high = Math.max(base[own], f[own], ...spans.map((span) => span[3]));
     const share = (value) => (100 * (value - low)) / (high - low || 1);
     bars.replaceChildren(...spans.map(([name, value, left, right]) => {
       const bar = node("i", { class: value < 0 ? "down" : "up" });
@@ -264,9 +297,9 @@
         node("span", { class: "value" }, (value < 0 ? "−" : "+") + format(Math.abs(value))));
     }));
     const before = { exp: " (a logarithm)", sigmoid: " (log odds)", softmax: " (a score)" }[model.link] ?? "";
-    note.textContent = `From ${format(base[output])} at the means of all columns to ${format(f[output])}${before}.`;
-    view.dataset.f = f[output];
-    view.dataset.values = JSON.stringify(values.map((value) => value[output]));
+    note.textContent = `From ${format(base[own])} at the means of all columns to ${format(f[own])}${before}.`;
+    view.dataset.f = f[own];
+    view.dataset.values = JSON.stringify(values.map((value) => value[own]));
   };
 
   const pick = (number) => {

@@ -17,7 +17,7 @@ from rflaf.estimators.svg import Markup, element, join
 from rflaf.model.contributions import additive_arrays
 from rflaf.model.random_feature_model import RandomFeatureModel
 
-from .findings import Findings
+from .findings import Findings, quantile_name
 from .page import Section
 from .subject import Subject
 
@@ -66,6 +66,8 @@ def _payload(findings: Findings) -> str | None:
         {
             "link": link,
             "outputs": outputs,
+            "output": subject.output,
+            "levels": list(subject.levels_predicted),
             "columns": columns,
             "controls": [at for at in ranked if strength[names[at]] > 0 and columns[at]["kind"]][:_CONTROLS],
             "rows": findings.rows[chosen].tolist(),
@@ -101,6 +103,8 @@ def _bands(subject: Subject, link: str) -> dict[str, Any] | None:
 
 
 def _outputs(findings: Findings) -> list[str]:
+    if findings.subject.levels_predicted:
+        return [quantile_name(level) for level in findings.subject.levels_predicted]
     if findings.classes is None:
         return [f"output {number + 1}" for number in range(findings.subject.model.n_outputs)]
     what = "probability" if findings.gives_probabilities else "score"
@@ -116,9 +120,9 @@ def _link(subject: Subject) -> str | None:
         if not hasattr(estimator, "predict_proba"):
             return "identity"
         return "sigmoid" if n_outputs == 1 else "softmax"
-    f = np.linspace(-0.5, 1.0, 2 * n_outputs).reshape(2, n_outputs)
+    f = np.linspace(1.0, -0.5, 2 * n_outputs).reshape(2, n_outputs)  # falling: answers in order are others
     answer = np.asarray(estimator.loss_.mean(f))
-    known = {"identity": f, "exp": np.exp(f)}
+    known = {"identity": f, "exp": np.exp(f), "sort": np.sort(f, axis=1)}
     return next(
         (name for name, value in known.items() if np.shape(answer) == f.shape and np.allclose(answer, value)), None
     )
