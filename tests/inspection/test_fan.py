@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from rflaf.plots import FanDisplay, PartialEffectDisplay, WaterfallDisplay
 from scipy.sparse import csr_array
+from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import mean_pinball_loss
@@ -197,9 +198,10 @@ def test_a_fan_along_a_column_widens_where_the_noise_grows(table, model):
 
 
 @pytest.mark.slow
-def test_sparse_rows_have_a_fan_too(table):
+def test_sparse_rows_and_frames_of_numbers_have_a_fan_too(table):
     X, y = table[0][["place", "noise"]].to_numpy(), table[1]
     pair = RFLAFRegressor(8, loss="quantile", quantile=[0.2, 0.8], directions="random", random_state=0).fit(X, y)
+    FanDisplay.from_estimator(clone(pair).fit(table[0][["place", "noise"]], y), table[0][["place", "noise"]], y)
     dense, sparse = (FanDisplay.from_estimator(pair, rows, y, column=1) for rows in (X, csr_array(X)))
     assert_allclose(dense.fan.quantiles, sparse.fan.quantiles)
     assert_array_equal(dense.x, sparse.x)

@@ -57,6 +57,7 @@ class FanDisplay:
             remedy = "Fit RFLAFRegressor(loss='quantile', quantile=[0.05, 0.5, 0.95])."
             raise InvalidParameterError("a fan needs a model of quantiles", type(estimator.loss_).__name__, remedy)
         rows, of_numbers = effects.model_rows(estimator, X), effects.of_numbers(estimator)
+        rows = rows if sp.issparse(rows) else np.asarray(rows)
         names: tuple[str, ...] = ()
         if column is None:
             name, (fan, x) = f"quantile {levels[middle_of(levels)]:g}", _along_answers(of_numbers, rows, levels)
@@ -100,8 +101,8 @@ def _along_answers(estimator: Any, rows: Any, levels: tuple[float, ...]) -> tupl
 def _along_column(estimator: Any, rows: Any, column: int) -> tuple[Fan, Array]:
     """Return the fan along a column, and the values of the column in all rows."""
     fan = effects.fan_along_column(lambda X: _quantiles(estimator, X), sample_rows(rows, _ROWS), column)
-    values = rows[:, [column]].toarray() if sp.issparse(rows) else np.asarray(rows)[:, [column]]
-    return fan, np.asarray(values[:, 0], np.float64)
+    values = rows[:, [column]]
+    return fan, np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)[:, 0]
 
 
 def _quantiles(estimator: Any, rows: Any) -> Array:
