@@ -27,6 +27,7 @@ from rflaf.inspection.report import render_report, write_report
 from rflaf.inspection.report.checks import as_codes, check_data
 from rflaf.inspection.report.component_section import component_names
 from rflaf.inspection.report.findings import gather
+from rflaf.inspection.report.heat_map import heat_map
 from rflaf.inspection.report.labels import Label, placed
 from rflaf.inspection.report.quality import Task, Training, compare
 from rflaf.inspection.report.scores import verdict
@@ -209,13 +210,25 @@ def test_the_interval_of_a_ratio_is_paired():
     assert paired_ratio(ours, 0 * theirs) is None
 
 
-@pytest.mark.slow
-def test_the_area_of_many_classes_has_no_interval_and_that_of_two_has_one():
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_area_of_a_draw_is_that_of_its_rows(n_classes):
     rng = np.random.default_rng(0)
-    for n_classes, known in ((2, True), (3, False)):
-        draws = resample(classification_scores, np.arange(60) % n_classes, rng.dirichlet(np.ones(n_classes), 60))
-        assert (interval(draws[:, 2]) is not None) == known
-        assert interval(draws[:, 0]) is not None
+    code, probability = np.arange(60) % n_classes, np.round(rng.dirichlet(np.ones(n_classes), 60), 1) + 0.1
+    probability /= probability.sum(axis=1, keepdims=True)  # with ties
+    draws = resample(classification_scores, code, probability, n_draws=5)
+    rng = np.random.default_rng(0)
+    for draw in draws:
+        rows = rng.integers(0, 60, 60)
+        slow = [score.value for score in classification_scores(code[rows], probability[rows])]
+        np.testing.assert_allclose(draw, slow, rtol=1e-12)
+
+
+def test_a_map_of_two_categories_names_their_levels():
+    value = np.arange(6.0).reshape(2, 3)
+    levels = ("monthly", "yearly, paid in advance"), ("yes", "no", "unknown")
+    svg = str(heat_map(np.arange(2), np.arange(3), value, about="", labels=("contract", "online"), levels=levels))
+    assert all(f">{name}<" in svg for name in ("monthly", "yes", "no", "unknown"))
+    assert "contract yearly, paid in advance, online no" in svg
 
 
 def test_words_beside_dots_cover_neither_one_another_nor_the_dots():

@@ -11,6 +11,7 @@ from rflaf.errors import Array
 from rflaf.functions.losses import Loss, Pinball, Quantiles
 
 _LEAST_PROBABILITY = 1e-15
+AREA = "area under the ROC curve"  # the name of its score
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +131,7 @@ def classification_scores(code: Array, probability: Array, area: bool = True) ->
     else:
         rows = probability / probability.sum(axis=1, keepdims=True)
         under = roc_auc_score(code, rows, multi_class="ovr", labels=np.arange(n_classes))
-    return (log_loss, *label_scores(code, probability), Score("area under the ROC curve", float(under), False))
+    return (log_loss, *label_scores(code, probability), Score(AREA, float(under), False))
 
 
 def brier_score(code: Array, probability: Array) -> float:

@@ -85,7 +85,8 @@ def _pair_cards(findings: Findings, columns: list[int]) -> list[Markup]:
     first, second = (columns[i] for i in pairs[0])
     effect = effects.pair_effect(f, rows, first, second, 16)
     about, labels = f"Mean {findings.predicted} over {names[first]} and {names[second]}.", (names[first], names[second])
-    picture = heat_map(effect.first, effect.second, effect.mean, about=about, labels=labels)
+    levels = findings.subject.levels.get(first), findings.subject.levels.get(second)
+    picture = heat_map(effect.first, effect.second, effect.mean, about=about, labels=labels, levels=levels)
     return [card("Pairs", bars, note), card("The strongest pair", picture, f"Colour: mean {findings.predicted}.")]
 
 

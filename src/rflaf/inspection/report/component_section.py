@@ -12,7 +12,7 @@ from rflaf.estimators.width_plan import WidthPlan
 from rflaf.inspection.effects import rank_components, sample_rows
 from rflaf.theory import effective_dimension
 
-from .charts import Band, Line, Mark, Rule, Under, chart, legend, sparkline
+from .charts import Band, Layer, Line, Mark, Rule, Under, chart, legend, sparkline
 from .findings import Findings
 from .page import Section, card, grid, toggle
 from .subject import Subject
@@ -162,10 +162,15 @@ def _path_card(findings: Findings) -> Markup | None:
         return None
     enough = path.best_width(0.01)
     at = np.unique(np.geomspace(1, int(finite.sum()), 60).astype(np.intp)) - 1
+    kept = width[finite][at].astype(float)
+    judged, fitted = path.gcv[1:][finite][at] / whole, path.errors[1:][finite][at] / whole
+    same = bool(np.allclose(judged, fitted))
+    name = "on the fitted rows" if same else "cross-validated"
+    layers: list[Layer] = [] if same else [Line("on the fitted rows", kept, fitted, "second")]
     picture = chart(
         [
-            Line("on the fitted rows", width[finite][at].astype(float), path.errors[1:][finite][at] / whole, "second"),
-            Line("cross-validated", width[finite][at].astype(float), path.gcv[1:][finite][at] / whole),
+            *layers,
+            Line(name, kept, judged),
             Mark(float(enough), float(path.gcv[enough] / whole), f"{enough} suffice"),
         ],
         about="Error of narrower models with components of this one.",
@@ -175,5 +180,5 @@ def _path_card(findings: Findings) -> Markup | None:
         y_log=True,
     )
     note = "Error of prune(n) on the fitted rows; on new rows it is higher."
-    marks = legend(("model", "cross-validated"), ("second", "on the fitted rows"))
+    marks = legend(("model", name), *([] if same else [("second", "on the fitted rows")]))
     return card("Narrower models", picture, note, marks)

@@ -39,6 +39,5 @@ def _of_sets(findings: Findings) -> str:
     inside = (scores <= estimator._radii.at(coverage)[0]) | (scores == scores.min(axis=1, keepdims=True))
     share = per_cent(float(inside[np.arange(findings.n_rows), findings.target].mean()))
     size = figure_of(float(inside.sum(axis=1).mean()))
-    return (
-        f" Its sets of {coverage:.0%} coverage hold the label of {share} of the rows, with {size} labels in the mean."
-    )
+    labels = "one label each" if size == "1" else f"{size} labels in the mean"
+    return f" Its sets of {coverage:.0%} coverage hold the label of {share} of the rows, with {labels}."

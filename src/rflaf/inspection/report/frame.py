@@ -41,10 +41,10 @@ def axis_labels(x_label: str, y_label: str, left: float, middle: float) -> tuple
     )
 
 
-def x_tick(x: Axis, tick: float) -> Markup:
+def x_tick(x: Axis, tick: float, words: str | None = None) -> Markup:
     """Return the label of a tick below the plot."""
     at = {"x": place(float(x(tick))), "y": place(HEIGHT - BOTTOM + 17), "text_anchor": "middle"}
-    return element("text", tick_words(tick), **at)
+    return element("text", tick_words(tick) if words is None else words, **at)
 
 
 def y_tick(y: Axis, tick: float, left: float) -> Markup:
@@ -54,9 +54,10 @@ def y_tick(y: Axis, tick: float, left: float) -> Markup:
     return element("g", line, y_tick_label(y, tick, left))
 
 
-def y_tick_label(y: Axis, tick: float, left: float) -> Markup:
+def y_tick_label(y: Axis, tick: float, left: float, words: str | None = None) -> Markup:
     """Return the label of a tick beside the plot."""
-    return element("text", tick_words(tick), x=place(left - 7), y=place(float(y(tick)) + 4), text_anchor="end")
+    label = tick_words(tick) if words is None else words
+    return element("text", label, x=place(left - 7), y=place(float(y(tick)) + 4), text_anchor="end")
 
 
 def cut(words: str, most: int) -> str:
@@ -70,8 +71,14 @@ def cut(words: str, most: int) -> str:
 
 
 def tick_words(tick: float) -> str:
-    """Return a tick as text."""
-    return f"{tick:.0e}".replace("e-0", "e-") if 0 < abs(tick) < 1e-3 else f"{tick:,.6g}"
+    """Return a tick as text; four digits have no comma, since they may be years.
+
+    >>> tick_words(1950), tick_words(20_000), tick_words(1e-5)
+    ('1950', '20,000', '1e-5')
+    """
+    if 0 < abs(tick) < 1e-3:
+        return f"{tick:.0e}".replace("e-0", "e-")
+    return f"{tick:,.6g}" if abs(tick) >= 10_000 else f"{tick:.6g}"
 
 
 def rounded(value: float) -> float:

@@ -12,7 +12,7 @@ from rflaf.estimators.svg import Axis, Markup, element, place
 from .frame import RIGHT, TOP, WIDTH, cut, picture, rounded, tick_words
 from .wording import figure_of
 
-_STEP, _FOOT = 46.0, 40.0
+_STEP, _FOOT = 46.0, 22.0
 _FAR = 2.0  # times the least score, from which on an error is drawn at the end of the axis
 _LEAST_LINES = 4  # a chart of fewer models is as tall as one of so many
 
@@ -28,15 +28,14 @@ class ScoreLine:
     ours: bool
 
 
-def score_chart(lines: Sequence[ScoreLine], *, about: str, label: str) -> Markup:
+def score_chart(lines: Sequence[ScoreLine], *, about: str) -> Markup:
     """Draw scores with their intervals on one axis, the name of each model above its line."""
     low, high = _range(lines)
-    room = 0.06 * (high - low) or 1.0
+    room = _room(low, high)
     height = TOP + _STEP * max(len(lines), _LEAST_LINES) + _FOOT
     x = Axis(low - room, high + room, 14.0, WIDTH - RIGHT - 10)
     foot = height - _FOOT + 4
     ticks = [_tick(x, tick, foot) for tick in x.ticks]
-    title = element("text", cut(label, 44), x=place(WIDTH / 2), y=place(height - 4), class_="axis")
     drawn = [_line(line, x, TOP + _STEP * (at + 0.72)) for at, line in enumerate(lines)]
     places = [
         [
@@ -48,7 +47,17 @@ def score_chart(lines: Sequence[ScoreLine], *, about: str, label: str) -> Markup
         if np.isfinite(line.value)
     ]
     hover = {"by": "xy", "top": TOP, "bottom": foot, "places": places}
-    return picture(WIDTH, height, about, hover, element("g", *ticks, class_="ticks"), title, *drawn)
+    return picture(WIDTH, height, about, hover, element("g", *ticks, class_="ticks"), *drawn)
+
+
+def far(lines: Sequence[ScoreLine]) -> bool:
+    """Return whether a score is drawn as an arrow, beyond the end of the axis."""
+    low, high = _range(lines)
+    return any(np.isfinite(line.value) and line.value > high + _room(low, high) for line in lines)
+
+
+def _room(low: float, high: float) -> float:
+    return 0.06 * (high - low) or 1.0
 
 
 def _range(lines: Sequence[ScoreLine]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from .charts import Mark, chart
 from .findings import Findings
 from .page import Section, card, grid, scrolling
 from .quality import Rival
-from .score_chart import ScoreLine, score_chart
+from .score_chart import ScoreLine, far, score_chart
 from .uncertainty import interval, paired_ratio
 from .wording import figure_of, per_cent, share_of
 
@@ -79,9 +79,10 @@ def score_card(findings: Findings) -> Markup:
     ]
     values = "; ".join(f"{line.name} {line.words}" for line in lines)
     better = "lower is better" if first.lower else "higher is better"
-    picture = score_chart(lines, about=f"{first.name} of every model: {values}.", label=f"{first.name}, {better}")
+    picture = score_chart(lines, about=f"{first.name} of every model: {values}.")
     title = f"{first.name.capitalize()}, {better}"
-    return card(title, picture, "Dots: scores. Bars: 95% bootstrap intervals over the rows scored.")
+    beyond = " Arrows: beyond the end of the axis." if far(lines) else ""
+    return card(title, picture, f"Dots: scores. Bars: 95% bootstrap intervals over the rows scored.{beyond}")
 
 
 def quality_section(findings: Findings) -> Section:

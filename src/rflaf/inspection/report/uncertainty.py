@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.estimators.metrics import Score, classification_scores
+from rflaf.estimators.metrics import AREA, Score, classification_scores
 
 Scoring = Callable[[Array, Array], tuple[Score, ...]]
 
@@ -19,18 +20,60 @@ LEVEL = 0.95
 def resample(score: Scoring, target: Array, answers: Array, n_draws: int = _DRAWS) -> Array:
     """Return the scores (n_draws, n_scores) on rows drawn with replacement, the same rows for the same ``target``.
 
-    A score that a draw lacks, for want of a class, is NaN, and so is the area under the ROC curve of many classes.
+    A score that a draw lacks, for want of a class, is NaN.
     """
     names = [value.name for value in score(target, answers)]
-    costly = score is classification_scores and answers.shape[1] > 2  # one area per class
+    costly = score is classification_scores and AREA in names  # sorting all classes anew in every draw
     quick = partial(classification_scores, area=False) if costly else score
+    ranks = _ranks(target, answers) if costly else []
     rng = np.random.default_rng(0)
     out = np.full((n_draws, len(names)), np.nan)
     for draw in out:
         rows = rng.integers(0, len(target), len(target))
         found = {value.name: value.value for value in quick(target[rows], answers[rows])}
+        if ranks:
+            times = np.bincount(rows, minlength=len(target)).astype(np.float64)
+            found[AREA] = float(np.mean([one.area(times) for one in ranks]))
         draw[:] = [found.get(name, np.nan) for name in names]
     return out
+
+
+def _ranks(code: Array, probability: Array) -> list[Ranks]:
+    """Return the ranks of all classes, by the probabilities as ``classification_scores`` compares them."""
+    if probability.shape[1] > 2:
+        probability = probability / probability.sum(axis=1, keepdims=True)
+    return [Ranks.of(code == one, probability[:, one]) for one in range(probability.shape[1])]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Rows in the order of a score (n,), where runs of equal scores begin, and which rows are of the class."""
+
+    order: Array
+    starts: Array
+    positive: Array
+
+    @classmethod
+    def of(cls, positive: Array, value: Array) -> Ranks:
+        """Sort the rows by their score, once for all draws."""
+        order = np.argsort(value, kind="stable")
+        starts = np.flatnonzero(np.r_[True, np.diff(value[order]) != 0])
+        return cls(order, starts, positive[order].astype(np.float64))
+
+    def area(self, times: Array) -> float:
+        """Return the area under the ROC curve when row i is there ``times[i]`` times, NaN if a side is missing.
+
+        The share of pairs of a row of the class and another in which the former scores higher, ties as a half.
+
+        >>> Ranks.of(np.array([False, True, True]), np.array([0.1, 0.1, 0.7])).area(np.array([1.0, 1.0, 3.0]))
+        0.875
+        """
+        there = times[self.order]
+        of_class = np.add.reduceat(there * self.positive, self.starts)
+        others = np.add.reduceat(there, self.starts) - of_class
+        below = np.cumsum(others) - others / 2
+        pairs = of_class.sum() * others.sum()
+        return float(of_class @ below / pairs) if pairs > 0 else float("nan")
 
 
 def interval(draws: Array, level: float = LEVEL) -> tuple[float, float] | None:

@@ -155,7 +155,7 @@
   };
 
   // The view.
-  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+  const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
   const format = (x) => (x !== 0 && Math.abs(x) < 1e-3 ? x.toExponential(1) : plain.format(x)).replaceAll("-", "−");
   const node = (name, attributes = {}, ...children) => {
     const made = document.createElement(name);
