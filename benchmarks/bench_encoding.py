@@ -1,20 +1,24 @@
 """How long encoding a table takes: one million rows of 20 mixed columns beside pandas.read_parquet of the same file.
 
-python benchmarks/bench_encoding.py [rows]. Prints seconds of processor time, the least of five.
+python benchmarks/bench_encoding.py [rows]. Prints seconds of processor time of all threads of this process, Arrow's
+among them, the median of seven turns that all works take one after the other, and the memory that each of them took.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
+from interleaved import medians
+from memory import forget_peak, peak_since, resident
 
 from rflaf.rows.tables import make_encoding, summarise
 
@@ -35,36 +39,41 @@ def mixed(n_rows: int) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def least(works: Mapping[str, Callable[[], object]], times: int = 5) -> dict[str, float]:
-    """Return the least seconds of processor time of each work; the works take turns, so that load falls on all."""
-    seconds = dict.fromkeys(works, math.inf)
-    for _ in range(times):
-        for what, work in works.items():
-            started = process_time()
-            work()
-            seconds[what] = min(seconds[what], process_time() - started)
-    return seconds
+def most_bytes(work: Callable[[], object]) -> float:
+    """Return how many bytes a work takes at most, its answer among them."""
+    pa.default_memory_pool().release_unused()
+    before = resident()
+    forget_peak()
+    work()
+    return peak_since() - before
 
 
 def main(n_rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mixed.parquet"
         mixed(n_rows).to_parquet(path)
-        table = pq.read_table(path)
-        encoding = make_encoding(summarise(table))
-        frame = pd.read_parquet(path)
-        lines = least(
-            {
-                "pandas.read_parquet": lambda: pd.read_parquet(path),
-                "summarise an Arrow table": lambda: summarise(table),
-                "encode an Arrow table": lambda: encoding.transform(table),
-                "encode the pandas frame": lambda: encoding.transform(frame),
-            }
-        )
-    reading = lines["pandas.read_parquet"]
-    for what, seconds in lines.items():
-        print(f"{what:<42} {seconds:7.3f} s   {seconds / reading:5.2f} of read_parquet")
-    print(f"{len(encoding.columns)} columns as {len(encoding.feature_names)} numbers, {n_rows:,} rows")
+        frame, table = pd.read_parquet(path), pq.read_table(path)
+        objects = frame.astype({name: object for name in frame if name.startswith("text")})
+        of_polars = pl.read_parquet(path)
+        summary = summarise(table)
+        encoding = make_encoding(summary)
+        works: dict[str, Callable[[], object]] = {
+            "pandas.read_parquet": lambda: pd.read_parquet(path),
+            "encode an Arrow table": lambda: encoding.transform(table),
+            "encode the pandas frame": lambda: encoding.transform(frame),
+            "encode it with texts as Python objects": lambda: encoding.transform(objects),
+            "encode the polars frame": lambda: encoding.transform(of_polars),
+            "summarise an Arrow table, once a fit": lambda: summarise(table),
+        }
+        seconds = medians(works, rounds=7, clock=process_time)
+        memory = {what: most_bytes(work) for what, work in works.items()}
+    reading = seconds["pandas.read_parquet"]
+    for what, of_work in seconds.items():
+        ratio = f"{of_work / reading:5.2f} of read_parquet"
+        print(f"{what:<42} {of_work:7.3f} s   {ratio}   {memory[what] / 1e6:6.0f} MB")
+    answer = 8 * len(encoding.feature_names) * n_rows / 1e6
+    n_columns, n_numbers = len(encoding.columns), len(encoding.feature_names)
+    print(f"{n_columns} columns as {n_numbers} numbers, {n_rows:,} rows; the answer takes {answer:.0f} MB")
 
 
 if __name__ == "__main__":
