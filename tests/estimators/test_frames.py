@@ -95,3 +95,14 @@ def test_numbers_without_gaps_are_held_to_the_rule_of_scikit_learn_unless_the_ta
         RFLAFRegressor(6, **QUICK).fit(X, y).predict(other)
     named = RFLAFRegressor(6, **QUICK).fit(X.assign(price=y), "price")
     np.testing.assert_array_equal(named.predict(other), named.predict(X))
+
+
+@pytest.mark.slow
+def test_two_hundred_levels_on_a_million_rows_are_learned():
+    rng = np.random.default_rng(0)
+    city, x, noise = rng.integers(0, 200, 10**6), rng.standard_normal((10**6, 2)), rng.standard_normal(10**6)
+    y = 3 * rng.standard_normal(200)[city] + np.sin(2 * x[:, 0]) + 0.8 * noise  # at most .935 can be explained
+    names = np.array([f"city {at}" for at in range(200)], object)
+    rows = pa.table({"city": pa.array(names[city]), "a": x[:, 0], "b": x[:, 1]})
+    model = RFLAFRegressor(10, random_state=0).fit(rows[: 8 * 10**5], y[: 8 * 10**5])
+    assert model.score(rows[8 * 10**5 :], y[8 * 10**5 :]) > 0.93

@@ -109,15 +109,6 @@ def test_a_frame_of_numbers_without_gaps_stays_what_it_is():
     np.testing.assert_array_equal(matrix.predict(gappy.to_numpy()), encoded.predict(gappy))
 
 
-def test_a_frame_from_another_library_is_encoded_alike(doors):
-    polars = pytest.importorskip("polars")
-    frame = polars.from_pandas(doors["frame"])
-    model = RFLAFRegressor(4, **QUICK).fit(frame, "price")
-    np.testing.assert_array_equal(
-        model.predict(frame), RFLAFRegressor(4, **QUICK).fit(doors["a.csv"], "price").predict(doors["a.csv"])
-    )
-
-
 def test_weights_may_be_a_column_of_a_frame(doors):
     frame = doors["frame"].assign(w=np.arange(N) % 3)
     named = RFLAFRegressor(4, **QUICK).fit(frame, "price", sample_weight="w")

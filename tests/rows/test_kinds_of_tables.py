@@ -113,9 +113,16 @@ def expected(kinds):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_to_fit_and_every_kind_to_predict_give_the_same_bits(kind, kinds, expected):
+def test_every_kind_to_fit_gives_the_same_bits(kind, kinds, expected):
     model = RFLAFRegressor(6, **QUICK).fit(kinds[kind](), "price")
     assert len(model.table_encoding_.columns) == 16
+    for other in ("pandas", "a.csv", kind):
+        np.testing.assert_array_equal(model.predict(kinds[other]()), expected, err_msg=f"{kind} to {other}")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "a.csv", "a.parquet"])
+def test_every_kind_to_predict_gives_the_same_bits(kind, kinds, expected):
+    model = RFLAFRegressor(6, **QUICK).fit(kinds[kind](), "price")
     for other, make in kinds.items():
         np.testing.assert_array_equal(model.predict(make()), expected, err_msg=f"{kind} to {other}")
 

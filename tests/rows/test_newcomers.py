@@ -8,7 +8,6 @@ import pickle
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 from commands import output, refusal
@@ -53,26 +52,6 @@ def fitted():
     return X, y, RFLAFRegressor(6, **QUICK).fit(X, y)
 
 
-class OnlyStream:
-    """A table that offers nothing but Arrow's stream."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self._table.__arrow_c_stream__(requested_schema)
-
-
-class OnlyInterchange:
-    """A table that offers nothing but the interchange protocol."""
-
-    def __init__(self, table):
-        self._table = table
-
-    def __dataframe__(self, *given, **options):
-        return self._table.__dataframe__(*given, **options)
-
-
 def test_every_kind_of_column_is_read_and_told(fitted):
     X, _, model = fitted
     assert list(model.feature_names_in_) == list(X.columns)
@@ -86,20 +65,6 @@ def test_every_kind_of_column_is_read_and_told(fitted):
     assert read_as["truth"].startswith("truth value, 27 missing")
     assert model.table_encoding_.columns[3].levels == ("1", "2", "3")
     assert len(model.get_feature_names_out()) == model.n_components_
-
-
-def test_any_library_gives_the_same_predictions_bit_for_bit(fitted):
-    X, _, model = fitted
-    expected = model.predict(X)
-    arrow = pa.Table.from_pandas(X, preserve_index=False)
-    for same in (arrow, pl.from_pandas(X), OnlyStream(arrow), X[X.columns[::-1]].assign(extra="ignored")):
-        np.testing.assert_array_equal(model.predict(same), expected)
-    plain = X[["size", "string"]]
-    of_plain = RFLAFRegressor(6, **QUICK).fit(plain, plain["size"].fillna(0))
-    there = OnlyInterchange(pa.Table.from_pandas(plain, preserve_index=False))
-    np.testing.assert_array_equal(of_plain.predict(there), of_plain.predict(plain))
-    again = RFLAFRegressor(6, **QUICK).fit(there, plain["size"].fillna(0).to_numpy())
-    np.testing.assert_array_equal(again.predict(plain), of_plain.predict(plain))
 
 
 def test_tools_of_scikit_learn_take_frames(fitted):
