@@ -23,7 +23,7 @@ from rflaf.functions._kernels.losses import HUBER, Objective
 from rflaf.functions.bases import BSplineBasis, RBFBasis
 from rflaf.functions.curves import no_knots
 from rflaf.functions.densities import Gaussian
-from rflaf.functions.losses import Huber, Squared
+from rflaf.functions.losses import Huber, Poisson, Squared
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.rows.blocks import ArraySource
 from rflaf.rows.executors import SingleThreadedBLAS
@@ -664,6 +664,16 @@ def test_training_starts_from_centred_projections_of_unit_spread_and_activations
     u = pieces.low + pieces.step * (inputs_reference(as_double(rows), as_double(trainer.network))[:, :11] + 0.5)
     np.testing.assert_allclose(u.mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(u.std(axis=0), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loss", "nodes", "fresh"),
+    [(Squared(), 0, 0.05), (Squared(), 129, 0.05), (Squared(), 513, 0.01), (Poisson(), 33, 0.01)],
+    ids=str,
+)
+def test_seldom_slopes_and_those_of_other_losses_are_averaged_for_longer(loss, nodes, fresh):
+    trainer, *_ = trained(some_table(), nodes, effort=0.01, loss=loss)
+    assert trainer.rates.fresh == np.float32(fresh)
 
 
 def test_a_bandwidth_given_divides_the_directions():

@@ -32,7 +32,8 @@ from .recipes import Recipe
 
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
-_FRESH, _FRESH_OF_OTHERS = 0.05, 0.01  # 1 - beta2 of Adam, under the squared loss and under others
+_FRESH, _LESS_FRESH = 0.05, 0.01  # 1 - beta2 of Adam, under the squared loss; under others and with very fine curves
+_MOST_VISITED_NODES = 129  # of a column: of more, a batch visits most nodes once or never
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +239,18 @@ def start_trainer(
         scale=np.float32(0.01),
         alpha=np.float32(recipe.alpha * pieces.step**2),
         scale_alpha=np.float32(_SCALE_PENALTY),
-        fresh=np.float32(_FRESH if shape.loss.closed_form else _FRESH_OF_OTHERS),
+        fresh=np.float32(_fresh(shape.loss, recipe)),
         bounds=bounds,
     )
     batch = recipe.batch(n_rows)
     return Trainer(
         shape, encoding, recipe, parameters, network, nodes, rates, np.ascontiguousarray(by_basis, np.float32), batch
     )
+
+
+def _fresh(loss: Loss, recipe: Recipe) -> float:
+    """Return the share of the last squared slope in their mean; slopes that come seldom are averaged for longer."""
+    return _FRESH if loss.closed_form and recipe.nodes <= _MOST_VISITED_NODES else _LESS_FRESH
 
 
 def _first_directions(
