@@ -19,7 +19,7 @@ from rflaf.errors import InvalidParameterError
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_table
 from rflaf.rows.files.csv_layout import find_layout
-from rflaf.rows.tables import CategoryColumn, make_encoding, make_target, readings, summarise
+from rflaf.rows.tables import CategoryColumn, make_encoding, make_target, readings, summaries, summarise
 
 N = 240
 QUICK = {"directions": "random", "alpha": 1e-3, "random_state": 0}
@@ -193,7 +193,7 @@ def test_seconds_since_1970_are_dates_if_the_name_says_so():
     seconds = [1_700_000_000 + 4_321 * (i * i % 97) for i in range(60)]
     encoding = make_encoding(summarise(pa.table({"created_at": seconds, "size": seconds})))
     assert [column.kind for column in encoding.columns] == ["date", "number"]
-    assert encoding.transform(pa.table({"created_at": ["86400"], "size": [1]}))[0, 0] == 1.0
+    assert encoding.transform(pa.table({"created_at": ["1700006400"], "size": [1]}))[0, 0] == 19676.0
 
 
 def test_the_day_comes_first_where_both_fit_and_the_table_says_so():
@@ -245,6 +245,36 @@ def test_the_index_of_pandas_is_no_feature(tmp_path):
     assert "pandas stored it" in model.table_encoding_.dropped[0].reason
 
 
+@pytest.mark.parametrize("name", ["Unnamed: 0", "customer_id", "orderId", "id"])
+@pytest.mark.parametrize("n_rows", [60, 5_000])
+def test_identifiers_are_no_feature_in_any_order(name, n_rows, tmp_path):
+    rng = np.random.default_rng(0)
+    number = rng.permutation(3 * n_rows // 2)[:n_rows] + 1000
+    frame = pd.DataFrame(
+        {name: number, "size": rng.standard_normal(n_rows), "price": np.sort(rng.standard_normal(n_rows))}
+    )
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for rows in (frame, tmp_path / "a.csv"):
+        encoding = RFLAFRegressor(4, **QUICK).fit(rows, "price").table_encoding_
+        assert [(left.name, left.reason) for left in encoding.dropped] == [
+            (name, "its numbers differ from row to row, as its name says an identifier's do")
+        ]
+    for kept in (
+        frame.assign(**{name: number // 2}),
+        frame.rename(columns={name: "paid"}),
+        frame.assign(**{name: number / 2}),
+    ):
+        assert not RFLAFRegressor(4, **QUICK).fit(kept, "price").table_encoding_.dropped
+
+
+def test_identifiers_beyond_those_counted_are_told_by_their_range(monkeypatch):
+    monkeypatch.setattr(summaries, "MOST_COUNTED", 200)
+    number = np.random.default_rng(0).permutation(900)[:600]
+    for values, dropped in ((number, ["user_id"]), (number % 400, []), (number * 7, [])):
+        made = make_encoding(summarise(pd.DataFrame({"user_id": values, "size": number % 7})))
+        assert [left.name for left in made.dropped] == dropped
+
+
 def test_targets_are_numbers_refused_or_a_regression():
     def aim(values):
         return make_target(summarise(pa.table({"y": values})), "y")
@@ -254,6 +284,12 @@ def test_targets_are_numbers_refused_or_a_regression():
     assert aim(list(range(10)) * 2).task == "classification"
     with pytest.raises(InvalidParameterError, match="classes of the target 'y' must occur more than once"):
         aim([f"name {i}" for i in range(400)])
+    with pytest.raises(InvalidParameterError, match=r"known in every row; got '1 missing of 3'.*frame.dropna"):
+        aim([1.5, 2.5, None])
+    with pytest.raises(
+        InvalidParameterError, match="of a regression must hold numbers; got 'it holds dates, 2 different'"
+    ):
+        make_target(summarise(pa.table({"y": ["2024-01-01", "2024-01-02"]})), "y", "regression")
 
 
 def test_a_column_that_gives_the_target_away_is_warned_of(tmp_path, caplog):

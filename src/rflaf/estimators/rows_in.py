@@ -39,7 +39,7 @@ from rflaf.rows.inputs import (
 )
 from rflaf.rows.opened import OpenRows
 from rflaf.rows.progress import Begin
-from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
+from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table, is_number
 from rflaf.training.memory import TableSize, plan_prediction
 
 from .table_columns import category_names, has_names, log_decisions, names_of, unlike_the_fit
@@ -158,6 +158,7 @@ class ReadsRows(BaseEstimator):
         rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
         if rules.get("y_numeric"):
             _refuse_times(np.asarray(y))
+            _refuse_texts(np.asarray(y))
         if self.table_encoding_ is None or not isinstance(X, np.ndarray):
             with _quietly():
                 X, y = validate_data(self, X, y, reset=reset, **rules)
@@ -346,6 +347,17 @@ def _refuse_times(y: Array) -> None:
         kind = type(first).__name__ if of_objects else str(y.dtype)
         rule = "targets of a regression must be numbers"
         raise InvalidParameterError(rule, kind, "Subtract a date and divide by a unit of time.")
+
+
+def _refuse_texts(y: Array) -> None:
+    """Refuse texts as targets of a regression; those that are plain numbers are taken."""
+    if y.dtype.kind not in "OU":
+        return
+    for value in y.flat:
+        if isinstance(value, str) and not is_number(value):
+            rule = "targets of a regression must be numbers"
+            remedy = "Name a column of the table, whose texts such as $1,234.50 are read, or use RFLAFClassifier."
+            raise InvalidParameterError(rule, str(value), remedy)
 
 
 def _quietly() -> np.errstate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from rflaf.errors import Array, InvalidParameterError, MissingExtraError
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")  # texts that stand for nothing
 MICROSECONDS_A_DAY = 86_400_000_000
+_IDENTIFIER = re.compile(r"(?i:^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$)|[a-z]I[dD]$")
 _SCALARS = (str, bytes, bool, int, float, np.generic)
 
 
@@ -124,6 +126,15 @@ def find_column(name: str, names: Sequence[str]) -> str:
         raise InvalidParameterError(
             f"the table must have the column {name!r}", list(names), "Give a name or a number, counted from 0."
         ) from None
+
+
+def names_identifier(name: str) -> bool:
+    """Return whether a column has the name of an index or of identifiers.
+
+    >>> [name for name in ("Unnamed: 0", "row_id", "userId", "paid", "hybrid") if names_identifier(name)]
+    ['Unnamed: 0', 'row_id', 'userId']
+    """
+    return _IDENTIFIER.search(name) is not None
 
 
 def reading_of_type(kind: Any) -> str:

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from rflaf.errors import InvalidParameterError
 
+from .cells import names_identifier
 from .free_text import has_words, text_sample
 from .readings import READINGS, UNITS
-from .summaries import ColumnSummary, Moments, TableSummary
+from .summaries import MOST_SPARSE, ColumnSummary, Moments, TableSummary
 
 MOST_LEVELS = 50  # levels with a column of their own
 _MOST_WORDS = 20  # different texts among numbers that count as missing
 _FEWEST_RUNNING = 10  # rows of a running number
-_IDENTIFIER = re.compile(r"^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$|[a-z]I[dD]$|^ID$", re.I)
 _MOMENT = re.compile(r"time|date|stamp|epoch|_at$|^ts$|created|updated", re.I)
 _RANGES = {"unix seconds": (946_684_800, 2_208_988_800), "unix milliseconds": (946_684_800e3, 2_208_988_800e3)}
 HOW = (
@@ -81,8 +81,11 @@ def choose(name: str, summary: TableSummary, coded: bool, how: str | None) -> Ch
 def _number(name: str, column: ColumnSummary) -> Choice:
     if column.is_running and column.n_rows >= _FEWEST_RUNNING:
         return Choice("drop", "", "it counts the rows")
-    if column.is_rising and column.n_rows >= _FEWEST_RUNNING and _IDENTIFIER.search(name):
-        return Choice("drop", "", "it rises from row to row, as its name says an identifier does")
+    if column.n_rows >= _FEWEST_RUNNING and names_identifier(name):
+        if column.is_rising:
+            return Choice("drop", "", "it rises from row to row, as its name says an identifier does")
+        if _numbers_rows(column):
+            return Choice("drop", "", "its numbers differ from row to row, as its name says an identifier's do")
     for unit, (low, high) in _RANGES.items():
         if column.numbers.whole and low <= column.numbers.low and column.numbers.high <= high and _MOMENT.search(name):
             return Choice("date", unit, f"its name and its numbers are those of {unit}")
@@ -90,6 +93,15 @@ def _number(name: str, column: ColumnSummary) -> Choice:
         what = {"truth": "truth values", "time": "times of the day", "duration": "durations in seconds"}[column.typed]
         return Choice(READINGS[column.typed].kind, column.typed, what)
     return Choice("number", "number", "all values are numbers")
+
+
+def _numbers_rows(column: ColumnSummary) -> bool:
+    """Return whether whole numbers are different in every row; of too many to count, whether they may be."""
+    if not column.numbers.whole or column.n_missing:
+        return False
+    if column.codes is not None:
+        return len(column.codes) == column.n_rows
+    return column.n_rows <= column.numbers.high - column.numbers.low + 1 <= MOST_SPARSE * column.n_rows
 
 
 def _other_reading(column: ColumnSummary, commas: bool) -> Choice | None:

@@ -21,6 +21,7 @@ from .cells import (
     days_of,
     is_declared,
     n_missing,
+    names_identifier,
     reading_of_type,
     require_arrow,
     valid,
@@ -33,7 +34,7 @@ MOST_COUNTED = 200_000  # different texts of a column; with more of them none ar
 MOST_CODES = 50_000  # the same for numbers in a column of texts
 _MOST_NUMBERS = 100  # the same for columns of numbers that are no codes
 _SMALLEST = 1074  # floats are multiples of 2**-1074
-_MOST_SPARSE = 3  # numbers for each row of a running number, of which some rows are held out
+MOST_SPARSE = 3  # numbers for each row of a running number, of which some rows are held out
 _FIRST_TEXTS = 100  # on which a reading is tried before all others
 _OTHER_READINGS = [name for name in READINGS if name not in ("number", "date")]
 
@@ -191,7 +192,7 @@ class ColumnSummary:
     @property
     def is_running(self) -> bool:
         """Whether the values are whole numbers that rise from row to row with few gaps, as if to count rows."""
-        return self.is_rising and self.numbers.high - self.numbers.low <= _MOST_SPARSE * self.n_rows
+        return self.is_rising and self.numbers.high - self.numbers.low <= MOST_SPARSE * self.n_rows
 
     @property
     def is_rising(self) -> bool:
@@ -272,7 +273,7 @@ def summarise(
 ) -> TableSummary:
     """Return the summary of an Arrow table or batch, or of a frame of another library.
 
-    Numbers in ``categories`` are codes, whose levels are all counted, at most ``most`` of a column.
+    Numbers in ``categories`` are codes, whose levels are all counted, at most ``most`` of a column, as are identifiers.
 
     >>> import pyarrow as pa
     >>> summary = summarise(pa.table({"age": ["31", "?", "45"]}))
@@ -286,7 +287,8 @@ def summarise(
     columns = {}
     for name in table.column_names:
         values, declared = clean(name, table[name], missing), is_declared(table[name].type) or name in categorical
-        column = _summarise_column(values, name in categories or declared, declared, limits)
+        counted = name in categories or declared or names_identifier(name)
+        column = _summarise_column(values, counted, declared, limits)
         columns[name] = replace(column, typed=reading_of_type(table[name].type))
     return TableSummary(columns, index_columns(about), about.get(b"delimiter") == b";")
 

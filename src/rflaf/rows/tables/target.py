@@ -101,7 +101,9 @@ def own_labels(name: str, column: Any) -> tuple[Array, str] | None:
 
 def unknown_target(name: str, found: str) -> InvalidParameterError:
     """Return the error for rows without a target."""
-    remedy = "Leave such rows out: --drop-missing-target, or Table(..., drop_missing=NAME)."
+    remedy = (
+        "Leave such rows out: --drop-missing-target, Table(..., drop_missing=NAME), or frame.dropna(subset=[NAME])."
+    )
     return InvalidParameterError(f"the target {name!r} must be known in every row", found, remedy)
 
 
@@ -129,7 +131,9 @@ def make_target(summary: TableSummary, name: str, task: str = "auto") -> TargetE
         reason += f", written like {READINGS[reading].example}"
     if task == "regression" and not is_number:
         raise InvalidParameterError(
-            f"the target {name!r} of a regression must hold numbers", reason, "Use task 'classification'."
+            f"the target {name!r} of a regression must hold numbers",
+            reason,
+            "Fit a classifier, or make them numbers: a date minus another one, in days.",
         )
     if is_number and not numbers.finite:
         raise InvalidParameterError(f"the target {name!r} must be finite", "an infinite number", "Drop such rows.")
@@ -176,6 +180,8 @@ def _seen(column: ColumnSummary, is_number: bool, whole: bool, largest: float) -
     few = levels is not None and len(levels) <= max(_FEW_CLASSES, column.n_present / _ROWS_A_CLASS)
     if column.n_truths:
         return "truth", "classification", "it holds truth values"
+    if column.n_present and column.dates.count == column.n_present:
+        return "text", "classification", f"it holds dates, {n_values} different"
     if not is_number:
         return "text", "classification", f"it holds texts, {n_values} different"
     if whole and levels is not None and len(levels) <= _MOST_WHOLE_CLASSES and few:
