@@ -17,7 +17,6 @@ from rflaf.export.table_form import form_of
 
 pytestmark = pytest.mark.slow
 N_ROWS = int(os.environ.get("RFLAF_PROGRAM_ROWS", "2000"))  # 10,000 before a release
-FEW_ROWS = {"sqlite": 60, "duckdb": 400}  # which take a long time for every row
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +52,12 @@ def test_programs_take_the_values_of_the_table(fitted, fresh, target, kind, tmp_
     if lacking:
         pytest.skip(f"needs {lacking}")
     model = fitted[kind]
-    frame = fresh.head(FEW_ROWS.get(target, N_ROWS)) if N_ROWS <= 2000 else fresh
-    found = run_program(target, model, frame, tmp_path).answers
-    assert len(found) == len(frame)
-    n_answers = answers(model, frame).shape[1]
-    assert_right(found[:, :n_answers].astype(float), model, frame, 3e-5 if target == "c" else TOLERANCE)
-    if kind == "labels" and target in FEW_ROWS:
-        assert found[:, -1].tolist() == model.predict(frame).tolist()
+    found = run_program(target, model, fresh, tmp_path).answers
+    assert len(found) == len(fresh)
+    n_answers = answers(model, fresh).shape[1]
+    assert_right(found[:, :n_answers].astype(float), model, fresh, 3e-5 if target == "c" else TOLERANCE)
+    if kind == "labels" and target in ("sqlite", "duckdb"):
+        assert found[:, -1].tolist() == model.predict(fresh).tolist()
 
 
 @pytest.mark.skipif(sys.platform != "linux" or not shutil.which("gcc"), reason="needs gcc on Linux")

@@ -2,6 +2,8 @@
 
 Innermost the inputs of the components are computed from the columns of a table, around them the features, then the
 outputs and the link. Every choice is a CASE, so of functions only EXP is used, and that only by a link that needs it.
+SQLite writes the columns of an inner statement out wherever the outer one reads them, which takes all memory here; an
+offset, of no rows, keeps it from that.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from .formula import Formula, Head, Link
 from .sql_rows import encoded_columns, number, quoted_name, text_literal
 from .table_form import TableForm
 
+_APART = "LIMIT 9223372036854775807 OFFSET 0"  # an inner statement is computed first, once a row
+
 
 def write_select(formula: Formula, table: str, columns: Sequence[str], form: TableForm | None = None) -> str:
     """Return the statement: the columns of ``table``, and the answers of every row as further columns.
@@ -33,17 +37,16 @@ def write_select(formula: Formula, table: str, columns: Sequence[str], form: Tab
         kept = ", ".join(quoted_name(field.name) for field in form.fields)
         encoded = ",\n".join(f"{text} AS rflaf_x{at}" for at, text in enumerate(encoded_columns(form)))
         quoted = [f"rflaf_x{at}" for at in range(form.n_encoded)]
-        source = f"(SELECT {kept},\n{encoded}\nFROM {source}) AS rflaf_table"
+        source = f"(SELECT {kept},\n{encoded}\nFROM {source} {_APART}) AS rflaf_table"
     codes = {} if form is None else form.codes
     places = ",\n".join(_places(formula, quoted, codes))
-    inner = f"SELECT *{',' if places else ''}\n{places}\nFROM {source}"
+    rows = f"(SELECT *{',' if places else ''}\n{places}\nFROM {source} {_APART}) AS rflaf_rows"
     inputs = ",\n".join(f"{_input(formula, m, quoted, codes)} AS rflaf_u{m}" for m in range(formula.n_components))
     outputs = ",\n".join(f"{_output(formula, o)} AS rflaf_f{o}" for o in range(formula.head.intercept.size))
     answers = ",\n".join(f"{text} AS {quoted_name(name)}" for name, text in _answers(formula.head))
-    return (
-        f"SELECT {kept},\n{answers}\nFROM (SELECT {kept},\n{outputs}\nFROM (SELECT {kept},\n{inputs}\n"
-        f"FROM ({inner}) AS rflaf_rows) AS rflaf_inputs) AS rflaf_outputs\n"
-    )
+    inner = f"(SELECT {kept},\n{inputs}\nFROM {rows} {_APART}) AS rflaf_inputs"
+    outer = f"(SELECT {kept},\n{outputs}\nFROM {inner} {_APART}) AS rflaf_outputs"
+    return f"SELECT {kept},\n{answers}\nFROM {outer}\n"
 
 
 def _places(formula: Formula, columns: Sequence[str], codes: Collection[int]) -> Iterator[str]:
