@@ -33,15 +33,16 @@ def rising():
         "curved": RFLAFRegressor(**QUICK, curves=True, monotone=MONOTONE).fit(X, Y),
         "straight": RFLAFRegressor(**QUICK, curves=False, monotone=MONOTONE).fit(X, Y),
         "quantile": RFLAFRegressor(**QUICK, loss="quantile", quantile=0.9, monotone=MONOTONE).fit(X, Y),
+        "fan": RFLAFRegressor(**QUICK, loss="quantile", quantile=[0.1, 0.5, 0.9], monotone=MONOTONE).fit(X, Y),
         "classes": RFLAFClassifier(**QUICK, monotone=MONOTONE).fit(X, Y > 0),
         "noise": RFLAFRegressor(**QUICK, monotone=MONOTONE).fit(X, RNG.permutation(Y)),  # it would like to wind
     }
 
 
-KINDS = ["curved", "straight", "quantile", "classes", "noise"]
+KINDS = ["curved", "straight", "quantile", "fan", "classes", "noise"]
 
 
-def lowest_slope(model, column, sign):
+def lowest_slope(model, column, sign, output=0):
     """Interval arithmetic: a lower bound of sign times the slope of f in a column, over all rows there are.
 
     The slope is sum_m q_m v_m sigma_m'(u) h_m'(x); each factor has a range over its pieces, exactly.
@@ -54,7 +55,7 @@ def lowest_slope(model, column, sign):
     inner = np.where(np.isfinite(inner), inner, 0.5)
     ends.append(table[..., 1] + 2 * table[..., 2] * inner + 3 * table[..., 3] * inner**2)
     outer = np.minimum(np.min(ends, axis=(0, 2)), 0), np.maximum(np.max(ends, axis=(0, 2)), 0)  # flat beyond the cells
-    weight = model.directions.importance * model.v[:, 0] / pieces.step
+    weight = model.directions.importance * model.v[:, output] / pieces.step
     line = model.directions.W[column]
     reads = [line]
     if model.curves is not None and column in model.curves.knots.columns:
@@ -72,7 +73,7 @@ def test_interval_arithmetic_on_the_pieces_proves_the_direction(rising, kind):
     model = rising[kind].model_
     size = float(np.abs(model.v).sum())
     for column, sign in MONOTONE.items():
-        assert lowest_slope(model, column, sign) >= -1e-9 * size
+        assert min(lowest_slope(model, column, sign, at) for at in range(model.n_outputs)) >= -1e-9 * size
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,7 +87,8 @@ def test_no_row_moves_against_the_direction(rising, kind):
         assert change.min() >= -1e-12
         line = np.repeat(rows[:20], 500, axis=0)
         line[:, column] = np.tile(np.linspace(-3, 3, 500), 20)
-        assert (sign * np.diff(rising[kind](line).reshape(20, 500))).min() >= -1e-12
+        along = np.diff(rising[kind](line).reshape(20, 500, -1), axis=1)
+        assert (sign * along).min() >= -1e-12
 
 
 def test_a_free_model_does_move_against_it(rising):
@@ -202,6 +204,24 @@ def test_signed_lines_are_bounded_least_squares(signs):
     assert (np.array(signs) * v[:, 0] >= 0).all()
 
 
+def test_quantiles_of_a_target_rise_together_and_stay_in_order(rising):
+    rows = np.random.default_rng(3).uniform(-30, 30, (20_000, 5))
+    quantiles = rising["fan"].predict(rows)
+    assert (np.diff(quantiles, axis=1) >= 0).all()
+    assert (rising["fan"].predict(rows + np.eye(5)[0]) >= quantiles - 1e-12).all()
+    residual = Y[:, None] - rising["fan"].predict(X)
+    assert_allclose(np.mean(residual <= 0, axis=0), [0.1, 0.5, 0.9], atol=0.07)
+
+
+@pytest.mark.parametrize("n_rows", [8, 19])
+def test_quantiles_of_very_few_rows_keep_the_directions(n_rows):
+    fan = {"loss": "quantile", "quantile": [0.25, 0.75], "monotone": {0: -1, 1: -1}}
+    model = RFLAFRegressor(random_state=0, **fan).fit(X[:n_rows], Y[:n_rows])
+    change = model.predict(np.eye(5)) - model.predict(np.zeros((1, 5)))
+    assert_array_equal(change[0], 0)  # the rows rise in it
+    assert (change[1] <= 0).all()
+
+
 @pytest.mark.parametrize("loss", ["squared", "quantile", "huber"])
 @pytest.mark.parametrize("n_rows", [8, 19])
 def test_very_few_rows_keep_the_directions_under_every_loss(loss, n_rows):
@@ -234,18 +254,22 @@ def test_very_few_rows_keep_columns_apart():
         assert model.interaction_strengths(X[:20]).max() < 1e-12
 
 
-def test_a_linear_truth_of_few_rows_is_answered_by_lines():
-    rng = np.random.default_rng(4)
-    rows = rng.standard_normal((60, 3))
-    y = rows @ [1.0, -1.0, 0.0] + 0.5 * rng.standard_normal(60)
-    free, bound = (
-        RFLAFRegressor(24, monotone=given, random_state=0, n_jobs=1).fit(rows, y) for given in (None, {0: 1, 1: -1})
-    )
-    test = rng.standard_normal((1000, 3))
-    error, of_bound = (np.mean((model.predict(test) - test @ [1.0, -1.0, 0.0]) ** 2) for model in (free, bound))
+@pytest.mark.slow
+def test_a_linear_truth_of_few_rows_costs_a_monotone_model_no_more_than_a_free_one():
+    errors = []  # of six draws: on one alone either may take the mean with a refined model
+    for seed in range(4, 10):
+        rng = np.random.default_rng(seed)
+        rows = rng.standard_normal((60, 3))
+        y = rows @ [1.0, -1.0, 0.0] + 0.5 * rng.standard_normal(60)
+        test = rng.standard_normal((1000, 3))
+        models = [
+            RFLAFRegressor(24, monotone=given, random_state=0, n_jobs=1).fit(rows, y) for given in (None, {0: 1, 1: -1})
+        ]
+        errors.append([np.mean((model.predict(test) - test @ [1.0, -1.0, 0.0]) ** 2) for model in models])
+        assert lowest_slope(models[1].model_, 0, 1) >= -1e-12  # to rounding
+        assert lowest_slope(models[1].model_, 1, -1) >= -1e-12
+    error, of_bound = np.mean(errors, axis=0)
     assert of_bound < 1.2 * error
-    assert lowest_slope(bound.model_, 0, 1) >= 0
-    assert lowest_slope(bound.model_, 1, -1) >= 0
 
 
 def test_rows_that_fall_where_the_model_must_rise_are_answered_by_a_constant():

@@ -235,7 +235,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
     def _train(self, source: BlockSource, spec: FitSpec, begin: Begin) -> FitResult:
         """Train on rows wherever they are, shown and recorded as asked."""
         levels = getattr(self.table_encoding_, "level_counts", ())
-        limits = resolve_limits(self, source.n_features, source.n_outputs)
+        limits = resolve_limits(self, source.n_features, source.n_outputs // spec.loss.n_levels)
         spec = replace(spec, levels=levels, limits=limits)
         rng, seeded = parameters.resolve_random_state(self.random_state), self.random_state is not None
         with (

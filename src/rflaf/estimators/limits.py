@@ -43,16 +43,16 @@ def has_limits(estimator: Any) -> bool:
     return getattr(estimator, "interactions", None) is not None or bool(monotone and any(monotone.values()))
 
 
-def resolve_limits(estimator: Any, n_features: int, n_outputs: int) -> Limits:
+def resolve_limits(estimator: Any, n_features: int, n_targets: int) -> Limits:
     """Return the limits on the encoded columns of a fit; refuse columns that are not there or have no direction."""
     if not has_limits(estimator):
         return Limits()
     encoding, names = estimator.table_encoding_, getattr(estimator, "feature_names_in_", None)
     known = _Columns(encoding, None if names is None else [str(name) for name in names], n_features)
     wanted = {column: int(sign) for column, sign in (estimator.monotone or {}).items() if sign}
-    if wanted and n_outputs > 1:
-        rule = "monotone needs one output: a number, or two classes"
-        raise InvalidParameterError(rule, n_outputs, "Fit one model per output, or leave monotone out.")
+    if wanted and n_targets > 1:
+        rule = "monotone needs one output: a number, its quantiles, or two classes"
+        raise InvalidParameterError(rule, n_targets, "Fit one model per output, or leave monotone out.")
     signs = tuple((known.number(column), sign) for column, sign in wanted.items())
     sets = None if estimator.interactions is None else known.sets(estimator.interactions)
     if sets is not None and estimator.n_components != "auto" and len(sets) > int(estimator.n_components):

@@ -1,9 +1,9 @@
 """A linear model whose weights keep signs: the simplest that rises, or falls, in the columns it is told to.
 
-    minimise over v, b    1/n sum_i w_i loss(b + z_i . v, y_i) + ridge |v|^2,    s_j v_j >= 0 where column j has a sign
+    minimise over v, b    1/n sum_i w_i loss(b + z_i . v, y_i) + ridge |v|^2,    s_j v_jo >= 0 where column j has a sign
 
-with z the columns in units of their spread, under any loss, by L-BFGS within bounds. The ridge is that of lowest loss
-on the rows held out.
+with z the columns in units of their spread, under any loss, by L-BFGS within bounds; several outputs o are quantiles of
+one target. The ridge is that of lowest loss on the rows held out.
 """
 
 from __future__ import annotations
@@ -57,23 +57,27 @@ class _Lines:
         return replace(self, Z=self.Z[rows], y=self.y[rows], weight=self.weight[rows])
 
     def fitted(self, ridge: float, start: tuple[Array, Array]) -> tuple[Array, Array]:
-        """Return weights (n_columns, 1) and intercept (1,) of least risk."""
-        share, n_columns = self.weight / self.weight.sum(), self.Z.shape[1]
+        """Return weights (n_columns, n_outputs) and intercepts (n_outputs,) of least risk."""
+        share, shape = self.weight / self.weight.sum(), start[0].shape
 
         def risk(x: Array) -> tuple[float, Array]:
-            v, b = x[:-1, None], x[-1:]
+            v, b = x[: start[0].size].reshape(shape), x[start[0].size :]
             value, slope = self.loss.value_and_slope(self.Z @ v + b, self.y)
             slope = slope * share[:, None]
             at_v = (self.Z.T @ slope + 2 * ridge * v).ravel()
-            at_b = slope.sum(axis=0) if self.intercept else np.zeros(1)
+            at_b = slope.sum(axis=0) if self.intercept else np.zeros(shape[1])
             return float(share @ value + ridge * np.sum(v**2)), np.concatenate([at_v, at_b])
 
-        low = np.append(np.where(self.signs > 0, 0.0, -np.inf), -np.inf)
-        high = np.append(np.where(self.signs < 0, 0.0, np.inf), np.inf)
+        low, high = (self._ends(side, shape[1]) for side in (1, -1))
         options = {"maxiter": _STEPS, "ftol": _FALL, "gtol": _SLOPE}
         first, bounds = np.append(start[0].ravel(), start[1]), scipy.optimize.Bounds(low, high)
         x = scipy.optimize.minimize(risk, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-        return np.clip(x, low, high)[:n_columns, None], x[n_columns:]
+        return np.clip(x, low, high)[: start[0].size].reshape(shape), x[start[0].size :]
+
+    def _ends(self, side: int, n_outputs: int) -> Array:
+        """Return the least (``side`` 1) or largest (-1) weights and intercepts, in one row."""
+        weights = np.where(side * self.signs > 0, 0.0, -side * np.inf)
+        return np.append(np.repeat(weights, n_outputs), np.full(n_outputs, -side * np.inf))
 
 
 def judge_signed_lines(fit: Fit, spec: FitSpec, hunt: Hunt) -> SignedLines:
@@ -124,4 +128,4 @@ def _lines(fit: Fit, features: ExpandedMap, table: RowsInMemory) -> _Lines:
 
 
 def _nothing(fit: Fit, lines: _Lines) -> tuple[Array, Array]:
-    return np.zeros((lines.Z.shape[1], 1)), fit.problem.base.astype(np.float64)
+    return np.zeros((lines.Z.shape[1], fit.problem.base.size)), fit.problem.base.astype(np.float64)

@@ -2,7 +2,7 @@
 
 A component reads a column freely, only upwards, only downwards or not at all, and its activation may have to rise.
 B-splines with non-decreasing coefficients do not fall, so a component that rises, read upwards in a column, rises
-with the column everywhere.
+with the column everywhere, and so do all outputs, whose weights of it are not negative.
 """
 
 from __future__ import annotations
@@ -90,3 +90,5 @@ def project(parameters: Any, start: Any, bounds: Any, level: Any, weight: Any) -
     for m in range(parameters.C.shape[0]):
         if bounds.rises[m]:
             rise(parameters.C, m, level, weight)
+            for o in range(parameters.V.shape[0]):
+                parameters.V[o, m] = max(parameters.V[o, m], zero)

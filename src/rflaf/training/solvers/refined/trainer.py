@@ -210,6 +210,7 @@ def start_trainer(
     n_outputs, n_tables = rows.y.shape[1], 1 if shape.shared else width
     fixed = n_outputs == 1 and not shape.shared
     V = np.ones((1, width)) if fixed else rng.standard_normal((n_outputs, width))
+    V = np.where(bounds.rises[:width], np.abs(V), V) if bounds.rises.size else V
     n_linear, n_nodes = encoding.linear.size, encoding.knots.nodes.size
 
     def wide(values: Array) -> Array:
