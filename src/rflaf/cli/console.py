@@ -31,6 +31,7 @@ from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
 from rflaf.rows.tables import Decision, TargetEncoding
+from rflaf.rows.tables.decisions import PLAIN
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -106,11 +107,11 @@ class _LastLine(logging.Handler):
         self.status.update(f"{self.what}: {record.getMessage()}".replace("[", "\\["))
 
 
-def grid(rows: Iterable[Iterable[str]], *headings: str) -> RichTable:
-    """Return a table to print; all columns with a heading but the first are aligned to the right."""
+def grid(rows: Iterable[Iterable[str]], *headings: str, right: bool = True) -> RichTable:
+    """Return a table to print; all columns with a heading but the first are aligned to the ``right`` if so asked."""
     table = RichTable(show_header=bool(headings))
     for at, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if at else "left")
+        table.add_column(heading, justify="right" if at and right else "left")
     for row in rows:
         table.add_row(*row)
     return table
@@ -129,7 +130,8 @@ def explain(error: Exception) -> int:
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if hasattr(error, "format_message"):  # an error of the argument parser
-        message = f"{error.format_message()} (see rflaf --help)"
+        command = getattr(getattr(error, "ctx", None), "command_path", None) or "rflaf"
+        message = f"{error.format_message().replace('Value error, ', '')} (see {command} --help)"
     elif isinstance(error, OSError | ValueError | MissingExtraError):
         message = str(error)
     else:
@@ -172,14 +174,16 @@ def _standard_input() -> Path:
     return path
 
 
-def decisions_table(decisions: Iterable[Decision]) -> RichTable:
-    """Return the table of how every column is read, why, and how to change it."""
+def decision_lines(decisions: Iterable[Decision]) -> Iterator[str | RichTable]:
+    """Return a table of how every column is read and why, with the remedy where it may surprise, and all remedies."""
     table = RichTable()
-    for heading in ("column", "read as", "why", "to change it"):
+    for heading in ("column", "read as", "why"):
         table.add_column(heading, overflow="fold")
     for line in decisions:
-        table.add_row(*(escape(cell) for cell in (line.column, line.read_as, line.why, line.change)))
-    return table
+        why = line.why if line.why in PLAIN else f"{line.why}; to change it: {line.change}"
+        table.add_row(*(escape(cell) for cell in (line.column, line.read_as, why)))
+    yield table
+    yield "to read a column otherwise: --read COLUMN=HOW, --category COLUMN (its numbers are codes), --drop COLUMN"
 
 
 def check_other(out: Path, *inputs: Path | None) -> None:

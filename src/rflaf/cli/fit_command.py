@@ -38,7 +38,7 @@ from .console import (
     Json,
     Target,
     check_other,
-    decisions_table,
+    decision_lines,
     measure,
     metrics_table,
     out_option,
@@ -322,7 +322,7 @@ def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterato
     if "without_target" in rows:
         yield f"left out {rows['without_target']:,} rows without a target"
     yield from (f"left out {left.name!r}: {left.reason}" for left in encoding.dropped)
-    yield decisions_table(encoding.decisions)
+    yield from decision_lines(encoding.decisions)
     given_away = [line.column for line in encoding.decisions if GIVES_AWAY in line.why]
     yield from (
         f"warning: column {name!r} gives the target away; leave it out with --drop {name}" for name in given_away

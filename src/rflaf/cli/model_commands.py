@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table as RichTable
 
 from rflaf.errors import InvalidParameterError
+from rflaf.estimators.metrics import figure_of
 from rflaf.export.model_file import describe_file, load
 from rflaf.export.programs import to_onnx, to_source
 
@@ -25,6 +27,7 @@ from .console import (
     Json,
     Model,
     check_other,
+    grid,
     measure,
     metrics_table,
     out_option,
@@ -117,7 +120,7 @@ def load_model(path: Path, measured: bool = False) -> Any:
     return model
 
 
-def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:
+def _inspect_lines(about: dict[str, Any]) -> Iterator[str | RichTable]:
     library, number, size = about.get("library"), about.get("format"), about["bytes"]
     yield f"{about.get('class')} of rflaf {library}, format {number}, {size:,} bytes"
     target = about.get("target")
@@ -127,14 +130,25 @@ def _inspect_lines(about: dict[str, Any]) -> Iterator[str]:
     if isinstance(classes, dict):
         yield f"classes: {', '.join(map(str, classes.get('values', [])))}"
     table = about.get("columns")
-    for column in table.get("columns", []) if isinstance(table, dict) else []:
-        yield "  " + ", ".join(f"{name} {_short(value)}" for name, value in column.items())
+    columns = table.get("columns", []) if isinstance(table, dict) else []
+    if columns:
+        yield grid(
+            ((str(column.get("name")), _reading(column)) for column in columns), "column", "read as", right=False
+        )
     yield f"provenance: {json.dumps(about.get('provenance'))}"
     parameters = about.get("parameters")
     if isinstance(parameters, dict):
         yield "parameters: " + ", ".join(f"{name}={value!r}" for name, value in parameters.items())
     for name, array in about["arrays"].items():
         yield f"  {name} {array['dtype']} {tuple(array['shape'])}"
+
+
+def _reading(column: dict[str, Any]) -> str:
+    """Say what a column of a table is read as, its levels and what stands for a gap."""
+    words = str(column.get("reading") or column.get("kind"))
+    levels, fill = column.get("levels"), column.get("fill")
+    words += f": {_short(levels)}" if isinstance(levels, list) else ""
+    return words + (f", gaps as {figure_of(fill, 4)}" if isinstance(fill, float) else "")
 
 
 def _short(value: Any, most: int = 60) -> str:

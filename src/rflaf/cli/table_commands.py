@@ -29,7 +29,7 @@ from rflaf.rows.files.table import KINDS, kind_of
 from rflaf.rows.indicators import indicators
 from rflaf.rows.tables import find_column, make_encoding, make_target, require_arrow, summarise
 
-from .console import Data, Header, Json, Target, decisions_table, grid, out_option, read_from, show, working
+from .console import Data, Header, Json, Target, decision_lines, grid, out_option, read_from, show, working
 
 
 def plan(
@@ -145,7 +145,7 @@ def inspect_table(table: Table, target: str | None) -> tuple[dict[str, Any], lis
     lines: list[str | RichTable] = [f"{n_rows:,} rows, {len(names)} columns", *notes]
     lines += [] if aim is None else [f"{aim.task} of {aim.name!r}: {aim.reason}"]
     lines += [
-        decisions_table(encoding.decisions),
+        *decision_lines(encoding.decisions),
         f"{len(encoding.feature_names)} number{'s' * (len(encoding.feature_names) > 1)} a row",
     ]
     values = {

@@ -13,6 +13,8 @@ from .free_text import has_words, text_sample
 from .readings import READINGS, UNITS
 from .summaries import MOST_SPARSE, ColumnSummary, Moments, TableSummary
 
+NUMBERS, TEXTS = "all values are numbers", "texts"
+PLAIN = (NUMBERS, TEXTS)  # reasons that surprise nobody
 MOST_LEVELS = 50  # levels with a column of their own
 _MOST_WORDS = 20  # different texts among numbers that count as missing
 _FEWEST_RUNNING = 10  # rows of a running number
@@ -92,7 +94,7 @@ def _number(name: str, column: ColumnSummary) -> Choice:
     if column.typed:
         what = {"truth": "truth values", "time": "times of the day", "duration": "durations in seconds"}[column.typed]
         return Choice(READINGS[column.typed].kind, column.typed, what)
-    return Choice("number", "number", "all values are numbers")
+    return Choice("number", "number", NUMBERS)
 
 
 def _numbers_rows(column: ColumnSummary) -> bool:
@@ -128,7 +130,7 @@ def _texts_and_numbers(column: ColumnSummary) -> Choice:
         n_rows = column.n_present - column.numbers.count
         why = f"most values are numbers; {listed} in {n_rows} rows count as missing"
         return Choice("number", "number", why, tuple(sorted(words)))
-    return _category(column, "texts" if not column.numbers.count else "texts, some of which look like numbers")
+    return _category(column, TEXTS if not column.numbers.count else "texts, some of which look like numbers")
 
 
 def _category(column: ColumnSummary, why: str) -> Choice:

@@ -33,6 +33,7 @@ from .summaries import ColumnSummary, Moments, TableSummary
 from .writers import writer_of
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
+_MOST_LISTED = 6  # names of columns in a message
 GIVES_AWAY = "WARNING: it gives the target away"
 _log = logging.getLogger("rflaf")
 _TILE_ROWS = 32_768  # written together, so that they stay in the cache
@@ -143,10 +144,12 @@ class TableEncoding:
         """Return an Arrow table, which must have the columns of the fit."""
         absent = [name for name in self.column_names if name not in table.column_names]
         if absent:
-            listed = ", ".join(map(repr, absent)) + (" is" if len(absent) == 1 else " are")
+            more = len(absent) - _MOST_LISTED
+            listed = ", ".join(map(repr, absent[:_MOST_LISTED])) + (f" and {more:,} more" if more > 0 else "")
+            listed += " is" if len(absent) == 1 else " are"
             raise InvalidParameterError(
                 f"the table must have the columns the model was fitted to; {listed} missing",
-                table.column_names,
+                table.column_names[:_MOST_LISTED] + ["..."] * (table.num_columns > _MOST_LISTED),
                 "Columns are found by name, in any order: add or rename them.",
             )
         return table
