@@ -8,7 +8,7 @@ PYTEST := $(BIN)/pytest -n auto --dist worksteal # neighbours share what a modul
 unexport PYTHONDONTWRITEBYTECODE # else every run compiles all tests again
 export NO_MKDOCS_2_WARNING := 1 # the theme's advertisement, not a warning of the build
 
-.PHONY: run test quick coverage lint docs notebooks bench bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
+.PHONY: run test quick coverage lint docs notebooks bench evidence bench-costs bench-frontier bench-guard bench-widths torture faults clean distclean
 .DEFAULT_GOAL := test
 
 run: $(VENV)/.run
@@ -38,6 +38,16 @@ notebooks: $(VENV)/.test
 
 bench: $(VENV)/.bench
 	@set -e; for script in $(or $(sort $(wildcard benchmarks/bench_*.py)),$(error no benchmarks/bench_*.py to run)); do echo "$$script"; $(BIN)/python "$$script"; done
+
+# What README and docs show of accuracy, width and cost: measure what has no record, write pages and pictures from the
+# records. FRESH=1 measures all anew (hours); PUBLISHED=srbench-results.csv runs SRBench too. RFLAF_DATA_DIR has the data.
+evidence: $(VENV)/.bench
+	$(if $(FRESH),rm -f docs/results/frontier.jsonl docs/results/widths.jsonl $(if $(PUBLISHED),docs/results/srbench.jsonl))
+	$(BIN)/python benchmarks/frontier.py
+	$(BIN)/python benchmarks/widths.py
+	$(BIN)/python benchmarks/demonstration.py
+	$(if $(PUBLISHED),$(BIN)/rflaf bench srbench --published $(PUBLISHED) --out docs/results/srbench.jsonl && mv docs/results/srbench.png docs/images/srbench.png)
+	$(BIN)/python benchmarks/evidence.py
 
 bench-frontier: $(VENV)/.bench
 	$(BIN)/python benchmarks/frontier.py

@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("evidence", "costs", "widths")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("index", "evidence", "costs", "widths")))
 MARK = re.compile(r"(<!-- (?:records )?([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -78,8 +78,9 @@ def frontier_paragraph() -> str:
     """The rows of the frontier."""
     summary = read("frontier")
     return (
-        f"All models get the same numbers; all are untuned. The records hold {summary['sets']} sets with up to "
-        f"{summary['rows']:,} training rows each, one split, {summary['methods']} models."
+        f"All models get the same numbers; all are untuned, and the explainable boosting machine (EBM) has four outer "
+        f"bags. The records hold {summary['sets']} sets with up to {summary['rows']:,} training rows each, one split, "
+        f"{summary['methods']} models."
     )
 
 
@@ -138,11 +139,39 @@ def frontier_sentence() -> str:
     )
 
 
+def speed_sentence() -> str:
+    """What a fit and a prediction cost, beside two libraries of boosted trees."""
+    summary = read("frontier")
+    ours, *others = (summary["medians"][name] for name in ("rflaf, 100", "XGBoost, 100", "LightGBM, 100"))
+    costs = ", ".join(
+        f"{name} with 100 trees {one['batch_us']:.1f} and {one['row_us']:.0f}"
+        for name, one in zip(("XGBoost", "LightGBM"), others, strict=True)
+    )
+    return (
+        f"**Speed**, medians over the same sets on one thread: 100 components are fitted to {summary['rows']:,} rows "
+        f"in {ours['fit']:.1f} s; a row takes {ours['batch_us']:.1f} microseconds in a batch and {ours['row_us']:.0f} "
+        f"alone ({costs}; `make bench-frontier`)."
+    )
+
+
+def demo_sentence() -> str:
+    """The narrowest model of the demonstration beside boosted trees and the noise."""
+    found = read("demo")
+    errors = found["errors"]
+    return (
+        f"On {found['rows']:,} rows ten components err by {errors['rflaf, 10']:.3f} of the variance, where the noise "
+        f"alone has {found['noise']:.3f}, boosted trees have {errors['boosted trees, 100']:.3f} and ten random Fourier "
+        f"features {errors['random Fourier features, 10']:.2f} (`python benchmarks/demonstration.py`)."
+    )
+
+
 SENTENCES = {
     "srbench-sentence": srbench_sentence,
     "srbench-paragraph": srbench_paragraph,
     "frontier-sentence": frontier_sentence,
     "frontier-paragraph": frontier_paragraph,
+    "speed-sentence": speed_sentence,
+    "demo-sentence": demo_sentence,
     "costs-sentence": costs_sentence,
     "loops-sentence": loops_sentence,
     "widths-sentence": widths_sentence,

@@ -7,7 +7,7 @@ models of a set are fitted, then timed in turns on one thread: microseconds of p
 again, unless `--renew` is given. With `--fits FOLDER` the fits of the others are kept there, so that a later run fits
 only ours and still times all in turns; `--widths` without a number leaves ours out, to fill that folder. `--sets all`
 takes every regression at hand with 2,000 rows or more. `--summary` fits nothing and writes the summary (.json), the
-table (.md) and the picture from the records.
+table (.md) and the pictures from the records.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 from breadth_data import SAME_ROWS, Problem, found
 from interleaved import medians
+from labels import put_labels
 from markdown_tables import markdown_table
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -39,18 +40,19 @@ from threadpoolctl import threadpool_limits
 from rflaf import RFLAFRegressor
 
 BATCH = 10_000
+LEAST_ERROR = 1e-3  # of the variance: below it, differences are of no use
 FEWEST = 2_000  # rows of a set of `--sets all`
 BUDGETS = (0.1, 0.3, 1.0, 3.0, 10.0, 100.0)
 OURS = "rflaf"
+EBM_BAGS = 4  # its default of 14 takes four times as long; a prediction costs the same
 NAMED = ("ridge", "MLP", "CatBoost", "LightGBM, 100", "LightGBM, 1000", "XGBoost, 100", "Nystroem, 300")
-CHARACTER = 0.1  # width of a character of a label, in powers of ten
 SETS = (  # regressions of different sizes and kinds
     "kin8nm", "powerplant", "reg-diamonds", "564_fried", "reg-abalone", "537_houses", "reg-cpu_act", "reg-wind",
     "225_puma8NH", "344_mv", "protein", "workloads-radius",
 )  # fmt: skip
 WIDTHS: tuple[int | str, ...] = (10, 30, 100, 300, 1000, "auto")
 RESULTS = Path(__file__).parent.parent / "docs" / "results" / "frontier.jsonl"
-PICTURE = Path(__file__).parent.parent / "docs" / "images" / "frontier.png"
+PICTURE = Path(__file__).parent.parent / "docs" / "images" / "frontier.png"  # over all sets; -sets.png has each
 Record = dict[str, Any]
 
 
@@ -65,7 +67,7 @@ def contestants(seed: int, widths: Sequence[int | str]) -> dict[str, Callable[[]
     def ebm() -> Any:
         from interpret.glassbox import ExplainableBoostingRegressor
 
-        return ExplainableBoostingRegressor(random_state=seed, n_jobs=1)
+        return ExplainableBoostingRegressor(outer_bags=EBM_BAGS, random_state=seed, n_jobs=1)
 
     def features(kind: Callable[..., Any], **settings: Any) -> Callable[[], Any]:
         map_ = kind(n_components=300, random_state=seed, **settings)
@@ -237,39 +239,86 @@ def errors_table(records: Sequence[Record]) -> str:
     return markdown_table(["method", *by_set, "µs per row in a batch", "µs for one row"], rows)
 
 
+def medians_over_sets(records: Sequence[Record], method: str) -> dict[str, float]:
+    """The median costs of a method over the sets."""
+    mine = [one for group in means(records).values() for one in group if one["method"] == method]
+    return {name: float(f"{np.median([one[name] for one in mine]):.3g}") for name in ("fit", "batch_us", "row_us")}
+
+
+def over_sets(records: Sequence[Record]) -> list[Record]:
+    """By method, the geometric mean of error / lowest error of the set and the median cost, over the same sets."""
+    by_set = means(records)
+    lowest = {name: min(one["error"] for one in group) for name, group in by_set.items()}
+    ratios: dict[str, list[float]] = {}
+    for name, group in by_set.items():
+        for one in group:
+            ratios.setdefault(one["method"], []).append(one["error"] / max(lowest[name], LEAST_ERROR))
+    return [
+        {"method": method, "error": float(np.exp(np.mean(np.log(np.maximum(found, 1.0))))),
+         **medians_over_sets(records, method)}
+        for method, found in ratios.items() if len(found) == len(by_set)
+    ]  # fmt: skip
+
+
 def draw(records: Sequence[Record], path: Path) -> None:
-    """Error relative to the best of a set against the cost, one panel for each set, the frontier as a line."""
+    """All methods over all sets in one panel: error relative to the lowest of a set, against the cost."""
+    from rflaf.inspection.plots import BLUE, GREY, require_matplotlib
+    from rflaf.inspection.plots.style import plain_log
+
+    plt, points = require_matplotlib(), over_sets(records)
+    mine = sorted((p for p in points if p["method"].startswith(OURS)), key=lambda one: one["batch_us"])
+    figure, ax = plt.subplots(figsize=(8.4, 4.6), layout="constrained")
+    line = [one for one in mine if not one["method"].endswith("auto")]
+    ax.plot([one["batch_us"] for one in line], [one["error"] for one in line], color=BLUE, lw=1.5, alpha=0.25)
+    for one in points:
+        ours = one["method"].startswith(OURS)
+        ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=8 if ours else 6)
+    ax.set(xscale="log", yscale="log", ylabel="test error, relative to the lowest of a data set")
+    ax.set_xlabel("microseconds to predict a row, in batches of 10,000 on one thread")
+    plain_log(ax.yaxis)
+    ax.yaxis.get_major_locator().set_params(subs=(1, 1.2, 1.5, 2, 3, 5))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.margins(x=0.12, y=0.12)
+    ax.spines[["top", "right"]].set_visible(False)
+    n_sets = len(means(records))
+    ax.set_title(
+        f"{OURS}, by number of components, and other models, over {n_sets} regressions", loc="left", fontsize=11
+    )
+    first = sorted(points, key=lambda one: (not one["method"].startswith(OURS), one["batch_us"]))
+    put_labels(
+        ax,
+        [(one["batch_us"], one["error"], one["method"]) for one in first],
+        [
+            {"color": BLUE, "fontweight": "bold"} if one["method"].startswith(OURS) else {"color": "0.3"}
+            for one in first
+        ],
+    )
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+
+
+def draw_sets(records: Sequence[Record], path: Path) -> None:
+    """Errors against the cost, one panel for each set, the frontier as a line."""
     from rflaf.inspection.plots import BLUE, GREY, ORANGE, require_matplotlib
+    from rflaf.inspection.plots.style import grid_of_axes
 
     plt, by_set = require_matplotlib(), means(records)
-    n_across = min(3, len(by_set))
-    n_down = -(-len(by_set) // n_across)
-    figure, axes = plt.subplots(
-        n_down, n_across, figsize=(3.4 * n_across, 2.9 * n_down), layout="constrained", squeeze=False
-    )
-    for ax in axes.flat[len(by_set) :]:
-        ax.set_visible(False)
+    figure, axes = grid_of_axes(len(by_set), 3, (3.4, 2.9))
+    drawn: list[tuple[Any, list[Record], list[Record]]] = []  # axes, points in them, and those to name first
     for ax, (name, group) in zip(axes.flat, by_set.items(), strict=False):
         best = frontier_of(group)
         top, low = 1.6 * np.median([one["error"] for one in group]), min(one["error"] for one in group)
         ax.step([one["batch_us"] for one in best], [one["error"] for one in best], where="post", color=ORANGE, lw=1.5)
-        height = 0.06 * (max(top, 1.5 * low) - 0.93 * low)
-        labelled: list[tuple[float, float, float]] = []  # where a label begins and ends, and its height
-        for one in sorted(group, key=lambda one: (not one["method"].startswith(OURS), one["error"])):
+        shown = [one for one in group if one["error"] < max(top, 1.5 * low)]
+        for one in shown:
             ours = one["method"].startswith(OURS)
             ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=6 if ours else 4)
-            label = one["method"].removeprefix(f"{OURS}, ")
-            at, y = float(np.log10(one["batch_us"])), one["error"] / height
-            end = at + CHARACTER * len(label)
-            clear = all(at > right or end < left or abs(y - other) > 1 for left, right, other in labelled)
-            if (one in best or ours or one["method"] in NAMED) and clear and one["error"] < max(top, 1.5 * low):
-                labelled.append((at, end, y))
-                style = {"color": BLUE, "fontsize": 8} if ours else {"color": "0.4", "fontsize": 7}
-                ax.annotate(label, (one["batch_us"], one["error"]), xytext=(4, 3), textcoords="offset points", **style)
         ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
-        ax.set_xlim(right=10 ** (max([end for _, end, _ in labelled], default=2.0) + 0.1))
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.margins(x=0.15)
         ax.tick_params(labelsize=7, which="both")
         ax.spines[["top", "right"]].set_visible(False)
+        drawn.append((ax, shown, [one for one in shown if one in best or one["method"].startswith(OURS)]))
     figure.supxlabel("microseconds per row, in batches of 10,000 on one thread", fontsize=9)
     figure.supylabel("test error / variance", fontsize=9)
     handles = [plt.Line2D([], [], marker="o", ls="", color=c) for c in (BLUE, GREY)] + [
@@ -277,6 +326,17 @@ def draw(records: Sequence[Record], path: Path) -> None:
     ]
     names = [f"{OURS}, by width", "others", "lowest error at every cost"]
     figure.legend(handles, names, loc="outside upper center", ncols=3, frameon=False, fontsize=9)
+    for ax, shown, first in drawn:
+        named = [*first, *(one for one in shown if one not in first and one["method"] in NAMED)]
+        mute = [one for one in shown if one not in named]
+        ours = [one["method"].startswith(OURS) for one in named]
+        put_labels(
+            ax,
+            [(one["batch_us"], one["error"], one["method"].removeprefix(f"{OURS}, ")) for one in named]
+            + [(one["batch_us"], one["error"], "") for one in mute],
+            [{"color": BLUE, "fontsize": 8} if mine else {"color": "0.4", "fontsize": 7} for mine in ours]
+            + [{}] * len(mute),
+        )
     figure.savefig(path, dpi=120)
     plt.close(figure)
 
@@ -287,10 +347,13 @@ def summarise(out: Path, picture: Path) -> None:
         raise SystemExit(f"{out} holds no records")
     text = f"{owners_table(records)}\n\n{errors_table(records)}\n"
     out.with_suffix(".md").write_text(text, encoding="utf-8")
-    about = {"sets": len(means(records)), "methods": len({one["method"] for one in records})}
-    summary = {**about, "rows": max(one["rows"] for one in records), "owners": owners(records)}
+    methods = {one["method"] for one in records}
+    about = {"sets": len(means(records)), "methods": len(methods), "rows": max(one["rows"] for one in records)}
+    medians_of = {method: medians_over_sets(records, method) for method in sorted(methods)}
+    summary = {**about, "owners": owners(records), "medians": medians_of}
     out.with_suffix(".json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     draw(records, picture)
+    draw_sets(records, picture.with_name(f"{picture.stem}-sets{picture.suffix}"))
     print(text)
 
 

@@ -20,6 +20,7 @@ SHARED_PARTS = {
     "breadth_report",
     "breadth_summary",
     "interleaved",
+    "labels",
     "markdown_tables",
     "memory",
     "tables",
@@ -82,6 +83,7 @@ RUNS = {  # script: a small run, and what its table shows
         r"\| plain \| S \| 25 to 50 \| \*\*-?[\d.]+\*\* (.*\n)+\| plain \| S \| 25 to 50 ",
     ),
     "evidence": ("--check", r"docs/evidence.md: \d places from the records"),
+    "demonstration": ("--rows 400 --out d.json --picture d.png", r"rflaf, 10: 0\.\d"),
     "exact": ("--rows 200 --seeds 0 --widths 3", r"S=3 +exact / sample: error [+-][\d.]+%, time [\d.]+ times"),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
     "frontier": (

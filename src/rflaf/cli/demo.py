@@ -64,9 +64,9 @@ class Outcome:
         return self.family if self.width is None else f"{self.family}, {self.width}"
 
 
-def friedman() -> Problem:
+def friedman(n_rows: int | None = None) -> Problem:
     """Return Friedman's first problem, a quarter of its rows for the test."""
-    X, y = make_friedman1(ROWS, noise=NOISE, random_state=0)
+    X, y = make_friedman1(n_rows or ROWS, noise=NOISE, random_state=0)
     return Problem(*train_test_split(X, y, test_size=0.25, random_state=0))
 
 
@@ -112,17 +112,19 @@ def run(problem: Problem, advance: Callable[[], None] = lambda: None) -> Iterato
 def draw(outcomes: list[Outcome], problem: Problem, path: Path) -> None:
     """Plot error against width, error against time, the learned effect of a column, and a recovered activation."""
     plt = require_matplotlib()
-    figure, axes = plt.subplots(1, 4, figsize=(16.4, 3.7), layout="constrained")
-    _draw_widths(axes[0], outcomes, least_error(problem))
-    _draw_times(axes[1], outcomes)
-    _draw_effect(axes[2], [one for one in outcomes if one.family == "rflaf"][-1].model, problem)
-    _draw_activation(axes[3])
-    for ax in axes:
+    figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2), layout="constrained")
+    widths, times, effect, activation = axes.flat
+    _draw_widths(widths, outcomes, least_error(problem))
+    _draw_times(times, outcomes)
+    _draw_effect(effect, [one for one in outcomes if one.family == "rflaf"][-1].model, problem)
+    _draw_activation(activation)
+    for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-    low, high = axes[3].get_ylim()
-    axes[3].set_ylim(low, high + 0.35 * (high - low))  # room for the legend
-    for ax, place in ((axes[0], (0.02, 0.2)), (axes[2], (0.3, 0.82)), (axes[3], (0.0, 0.78))):
-        ax.legend(frameon=False, fontsize=8, loc="lower left", bbox_to_anchor=place)
+        ax.title.set_fontweight("bold")
+    low, high = activation.get_ylim()
+    activation.set_ylim(low, high + 0.35 * (high - low))  # room for the legend
+    for ax, place in ((effect, "upper center"), (activation, "upper left")):
+        ax.legend(frameon=False, fontsize=9, loc=place)
     figure.savefig(path, dpi=150)
     plt.close(figure)
 
@@ -145,13 +147,16 @@ def _draw_widths(ax: Any, outcomes: list[Outcome], least: float) -> None:
     for family, (colour, marker) in _STYLES.items():
         mine = [one for one in outcomes if one.family == family]
         if mine[0].width is None:
-            ax.axhline(mine[0].error, color=colour, ls="--", lw=1.5, label=family)
+            ax.axhline(mine[0].error, color=colour, ls="--", lw=1.5)
         else:
-            ax.plot([one.width for one in mine], [one.error for one in mine], marker=marker, color=colour, label=family)
-    ax.axhline(least, color="black", ls=":", lw=1, label="noise alone")
-    ax.set(
-        xscale="log", yscale="log", xlabel="components", ylabel="test error / variance", title="Few components suffice"
-    )
+            ax.plot([one.width for one in mine], [one.error for one in mine], marker=marker, color=colour, lw=2)
+        beside = {"color": colour, "fontsize": 9, "xytext": (0, 4), "textcoords": "offset points"}
+        at, height = (18, mine[0].error) if mine[0].width is None else (mine[0].width, mine[0].error)
+        ax.annotate(family, (at, height), **beside)
+    ax.axhline(least, color="black", ls=":", lw=1)
+    ax.annotate("noise alone", (18, least), xytext=(0, -11), textcoords="offset points", fontsize=9)
+    ax.set(xscale="log", yscale="log", xlabel="components", ylabel="test error / variance")
+    ax.set_title("Few components suffice")
     ax.set_xticks(WIDTHS, [str(width) for width in WIDTHS], minor=False)
     ax.minorticks_off()
     _plain_ticks(ax)
@@ -159,6 +164,8 @@ def _draw_widths(ax: Any, outcomes: list[Outcome], least: float) -> None:
 
 def _plain_ticks(ax: Any) -> None:
     """Label errors as plain decimals."""
+    low, high = ax.get_ylim()
+    ax.set_ylim(0.85 * low, 1.1 * high)  # room for the words
     ticks = [0.05, 0.1, 0.2, 0.5, 1.0]
     ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
     ax.set_yticks([], minor=True)
@@ -167,13 +174,19 @@ def _plain_ticks(ax: Any) -> None:
 def _draw_times(ax: Any, outcomes: list[Outcome]) -> None:
     for family, (colour, marker) in _STYLES.items():
         mine = [one for one in outcomes if one.family == family]
-        ax.plot([one.microseconds for one in mine], [one.error for one in mine], marker, color=colour)
-        for number, one in enumerate(mine):
-            words = family.split(",")[0] if one.width is None else str(one.width)
-            beside = 5, 4 - 14 * (number % 2)
-            ax.annotate(words, (one.microseconds, one.error), xytext=beside, textcoords="offset points", fontsize=8)
-    ax.margins(x=0.25)
+        at = [one.microseconds for one in mine]
+        ax.plot(at, [one.error for one in mine], marker, color=colour)
+        widths = [str(one.width) for one in sorted(mine, key=lambda one: one.microseconds) if one.width is not None]
+        words = f"{family}: {', '.join(widths)}" if widths else family
+        last = max(mine, key=lambda one: one.microseconds)
+        left = last.microseconds > 1
+        ax.annotate(
+            words, (last.microseconds, last.error), xytext=(5 if left else -5, 7), textcoords="offset points",
+            ha="right" if left else "left", fontsize=9, color=colour,
+        )  # fmt: skip
     ax.set(xscale="log", yscale="log", xlabel="microseconds per row, one thread", title="Accurate at little cost")
+    ax.margins(x=0.1, y=0.1)
+    ax.xaxis.set_major_formatter("{x:g}")
     _plain_ticks(ax)
 
 

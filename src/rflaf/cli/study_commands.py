@@ -73,7 +73,7 @@ def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]
     title = f"Friedman's first problem: {n_rows:,} rows of {n_columns} columns, five without effect"
     table = RichTable(title=title, title_justify="left", min_width=len(title))
     for heading in ("model", "test error / variance", "seconds to fit", "µs per row"):
-        table.add_column(heading, justify="left" if heading == "model" else "right")
+        table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=heading == "model")
     for one in sorted(outcomes, key=lambda one: -one.error):
         style = "bold" if one.family == "rflaf" else None
         table.add_row(one.name, f"{one.error:.4f}", f"{one.seconds:.2f}", f"{one.microseconds:.2f}", style=style)
