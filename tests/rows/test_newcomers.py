@@ -20,6 +20,7 @@ from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_table
 from rflaf.rows.files.csv_layout import find_layout
 from rflaf.rows.tables import CategoryColumn, make_encoding, make_target, readings, summaries, summarise
+from rflaf.rows.tables.statistics import shrunken_means
 
 N = 240
 QUICK = {"directions": "random", "alpha": 1e-3, "random_state": 0}
@@ -323,6 +324,12 @@ def test_many_levels_are_learned_and_nothing_leaks():
     model = RFLAFRegressor(6, **QUICK).fit(X[:3000], noise[:3000])
     error = np.sqrt(np.mean((noise[3000:] - model.predict(X[3000:])) ** 2))
     assert error < 1.02 * np.std(noise[3000:] - noise[:3000].mean())
+
+
+def test_a_level_that_has_all_the_weight_tells_nothing_of_the_others():
+    weight = np.array([1e60, 1e-14, 1.0])
+    means = shrunken_means(weight, weight[:, None] * [[1.0], [1e70], [3.0]], np.array([1e126]))
+    assert np.array_equal(means, np.full((3, 1), means[0, 0]))
 
 
 def test_a_statistic_is_cross_fitted_and_shrunken_as_the_formula_says():

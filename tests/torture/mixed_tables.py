@@ -1,7 +1,8 @@
-"""Hostile tables: categories, gaps, dates, texts; classes, soft labels, offsets, limits, quantiles; and questions.
+"""Hostile tables: categories, gaps, dates, texts; classes, labels, offsets, limits, quantiles; and questions.
 
-The contract is that of `cases`, and more: rows of unseen levels and gaps are answered too, intervals are in order and
-nested, quantiles in order, probabilities sum to one, reasons sum to the prediction, and a model file predicts the same.
+Numbers are stored in every way that frames and Arrow know. The contract is that of `cases`, and more: rows of unseen
+levels and gaps are answered too, intervals are in order and nested, quantiles in order, probabilities sum to one, a
+monotone model rises, reasons are numbers, a model file predicts the same, and one of single precision nearly.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from rflaf import RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.soft_labels import SoftLabels
 
 REGRESSIONS = ("squared", "huber", "quantile", "quantiles", "poisson", "gamma", "tweedie")
-CLASSIFICATIONS = ("log_loss", "soft labels", "squared_hinge")
-TEXTS = ("few", "many", "one each", "odd", "category", "gaps", "numbers", "constant", "days", "yes", "whole", "nothing")
+CLASSIFICATIONS = ("log_loss", "soft labels", "several labels", "squared_hinge")
+STORED = ("float64", "float64", "float32", "float16", ">f8", ">i4", "longdouble", "Float32", "Int64", "double[pyarrow]",
+          "float[pyarrow]", "int16[pyarrow]", "boolean", "object", "string")  # fmt: skip
+TEXTS = ("few", "many", "one each", "odd", "category", "gaps", "numbers", "constant", "days", "yes", "whole", "nothing",
+         "sentences", "uncommon", "spans")  # fmt: skip
 ODD = ["", " ", "nan", "NULL", "=1+1", "1e400", "\N{SNOWMAN}", "a" * 300, "a\nb", '"', "0", "-0", "True"]
 
 
@@ -56,9 +60,12 @@ def table_cases(draw: st.DrawFn) -> TableCase:
     loss = draw(st.sampled_from(REGRESSIONS + CLASSIFICATIONS))
     settings = draw(_limits(n_rows, "n1" in columns) if draw(st.booleans()) else _others_settings)
     frame = pd.DataFrame(columns)
-    container = draw(st.sampled_from(["pandas", "pandas", "pandas", "arrow"]))
+    for name in columns:
+        if name.startswith("n"):
+            frame[name] = _stored(frame[name], draw(st.sampled_from(STORED)))
+    container = draw(st.sampled_from(["pandas", "pandas", "pandas", "arrow", "chunks"]))
     return TableCase(
-        loss, settings, pa.Table.from_pandas(frame) if container == "arrow" else frame,
+        loss, settings, _contained(frame, container),
         _target(draw, loss, n_rows, rng), _others(draw, loss, n_rows, rng),
     )  # fmt: skip
 
@@ -70,8 +77,6 @@ _others_settings = st.sampled_from(
 
 def _limits(n_rows: int, pairs: bool) -> st.SearchStrategy[dict[str, Any]]:
     """Return settings of monotone columns and interactions, most of them possible."""
-    if n_rows < 30:
-        return _others_settings
     interactions = ["none", [("n0", "n1")]] if pairs else ["none"]
     optional = {
         "monotone": st.sampled_from([{"n0": 1}, {"n0": -1}, {"n0": 0}]),
@@ -94,8 +99,38 @@ def _texts(kind: str, n_rows: int, rng: np.random.Generator) -> Any:
         "yes": lambda: rng.random(n_rows) < 0.5,
         "whole": lambda: pd.array([*rng.integers(-(2**60), 2**60, n_rows - 1), None], "Int64"),
         "nothing": lambda: np.full(n_rows, None),
+        "sentences": lambda: [" ".join(rng.choice(["red", "hat", "\N{SNOWMAN}"], 5)) + f" {i}" for i in range(n_rows)],
+        "uncommon": lambda: pd.Categorical(rng.choice([1.5, -2.0, 1e300], n_rows)),
+        "spans": lambda: pd.to_timedelta(rng.integers(-(10**9), 10**9, n_rows), unit="s"),
     }  # fmt: skip
     return made[kind]()
+
+
+def _stored(column: pd.Series, dtype: str) -> pd.Series:
+    """Return numbers in another storage; those that it cannot hold are clipped, without fractions if it has none."""
+    with np.errstate(all="ignore"):
+        values = column.to_numpy(np.float64)
+        if "nt" in dtype or dtype == ">i4":
+            least = 2.0**14 if "16" in dtype else 2.0**30
+            values = np.round(np.clip(np.nan_to_num(values), -least, least))
+        elif dtype == "float16":
+            values = np.clip(values, -6e4, 6e4)
+        elif "32" in dtype or dtype == "float[pyarrow]":
+            values = np.clip(values, -3e38, 3e38)
+        if dtype == "boolean":
+            return pd.Series(np.where(np.isnan(values), None, values > 0), dtype=object).astype("boolean")
+        return pd.Series(values).astype(dtype)
+
+
+def _contained(frame: pd.DataFrame, container: str) -> Any:
+    """Return a frame, or an Arrow table of one or several chunks; what Arrow does not hold stays in a frame."""
+    if container == "pandas" or any(str(dtype) in (">f8", ">i4", "float128") for dtype in frame.dtypes):
+        return frame
+    table = pa.Table.from_pandas(frame)
+    if container == "arrow":
+        return table
+    third = len(frame) // 3
+    return pa.concat_tables([table.slice(0, third), table.slice(third, 0), table.slice(third)])
 
 
 def _target(draw: st.DrawFn, loss: str, n_rows: int, rng: np.random.Generator) -> Any:
@@ -107,6 +142,9 @@ def _target(draw: st.DrawFn, loss: str, n_rows: int, rng: np.random.Generator) -
         P /= P.sum(axis=1, keepdims=True)
         names = [f"c{k}" for k in range(P.shape[1])]
         return draw(st.sampled_from([P, SoftLabels(names, P), pd.DataFrame(P, columns=names)]))
+    if loss == "several labels":
+        Y = (rng.random((n_rows, draw(st.sampled_from([2, 5])))) < draw(st.sampled_from([0.05, 0.5]))).astype(int)
+        return draw(st.sampled_from([Y, pd.DataFrame(Y, columns=[f"l{k}" for k in range(Y.shape[1])])]))
     if loss in CLASSIFICATIONS:
         labels = [["no", "yes"], ["a", "b", "c"], list(range(10)), [True, False], [-7, 3]]
         return rng.choice(np.array(draw(st.sampled_from(labels))), n_rows)
@@ -135,6 +173,7 @@ def estimator_of(case: TableCase) -> Any:
     named: dict[str, dict[str, Any]] = {
         "quantiles": {"loss": "quantile", "quantile": [0.1, 0.5, 0.95]},
         "soft labels": {"loss": "log_loss"},
+        "several labels": {"loss": "log_loss"},
     }
     settings = named.get(case.loss, {"loss": case.loss}) | case.settings
     return kind(8, random_state=0, n_jobs=1, **settings)
@@ -200,11 +239,36 @@ def _ask(model: Any, case: TableCase) -> None:
     with tempfile.TemporaryDirectory() as folder:
         rflaf.save(model, Path(folder) / "m.rflaf")
         loaded = rflaf.load(Path(folder) / "m.rflaf")
+        halved = _or_refused(lambda: _saved_small(model, Path(folder) / "s.rflaf"))
     need(np.array_equal(loaded.predict(case.X, **offset), predicted), "the file predicts otherwise")
+    if halved is not None and predicted.dtype.kind == "f":
+        need(np.isfinite(halved.predict(case.X, **offset)).all(), "the small file predicts no numbers")
+    _ask_direction(model, case)
     if case.loss in CLASSIFICATIONS:
         _ask_classes(model, case)
     else:
         _ask_numbers(model, case)
+
+
+def _saved_small(model: Any, path: Path) -> Any:
+    rflaf.save(model, path, dtype="float32")
+    return rflaf.load(path)
+
+
+def _ask_direction(model: Any, case: TableCase) -> None:
+    """A model of a monotone column moves in its direction, or not at all, whatever the other columns say."""
+    sign = (case.settings.get("monotone") or {}).get("n0", 0)
+    frame = case.X.to_pandas() if isinstance(case.X, pa.Table) else case.X
+    if not sign or frame["n0"].dtype.kind != "f":
+        return
+    far = np.sort(np.nan_to_num(frame["n0"].to_numpy(np.float64)))[[0, len(frame) // 2, -1]]
+    low, middle, high = (_answers(model, frame.assign(n0=value)) for value in far)
+    slack = 1e-6 * max(np.abs(low).max(), np.abs(high).max())
+    need((sign * (middle - low) >= -slack).all() and (sign * (high - middle) >= -slack).all(), "the wrong direction")
+
+
+def _answers(model: Any, rows: Any) -> Any:
+    return model.decision_function(rows) if isinstance(model, RFLAFClassifier) else model.predict(rows)
 
 
 def _ask_strange_rows(model: Any, X: Any) -> None:
@@ -222,10 +286,12 @@ def _ask_classes(model: Any, case: TableCase) -> None:
         need(np.isfinite(model.decision_function(case.X)).all(), "scores that are not finite")
         return
     P = model.predict_proba(case.X)
-    need(np.allclose(P.sum(axis=1), 1) and (P >= 0).all(), "probabilities that are none")
+    several = case.loss == "several labels"
+    need(several or np.allclose(P.sum(axis=1), 1), "probabilities that do not sum to one")
+    need(((P >= 0) & (P <= 1)).all(), "probabilities that are none")
     need(not np.isnan(model.predict_log_proba(case.X)).any(), "logarithms that are no numbers")
     sets = _or_refused(lambda: model.predict_set(case.X, [0.5, 0.9]))
-    if sets is not None:
+    if sets is not None and not several:
         need(sets.any(axis=-1).all() and (sets[:, 1] >= sets[:, 0]).all(), "sets that are empty or not nested")
 
 

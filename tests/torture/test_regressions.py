@@ -131,3 +131,28 @@ def test_numbers_of_any_machine_are_read_in_a_fit_and_after_it(dtype):
             assert np.allclose(getattr(model, question)(foreign), getattr(model, question)(frame), rtol=0, atol=1e-3)
         assert np.allclose(again.predict(foreign), model.predict(frame), rtol=0, atol=1e-3)
         assert np.allclose(model.explain(foreign).values, model.explain(frame).values, rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300, 7.0])
+def test_the_unit_of_weights_has_no_effect_on_statistics_of_levels(unit, tmp_path):
+    X = np.random.default_rng(0).standard_normal(300)
+    frame = pd.DataFrame({"x": X, "level": [f"level {i % 90}" for i in range(300)], "y": X * X, "w": 1.0})
+    model = RFLAFRegressor(4, directions="random", random_state=0)
+    wanted = model.fit(frame[["x", "level"]], frame["y"]).predict(frame)
+    assert np.allclose(model.fit(frame[["x", "level"]], frame["y"], frame["w"] * unit).predict(frame), wanted)
+    frame.assign(w=unit).to_parquet(tmp_path / "rows.parquet")
+    model.fit(tmp_path / "rows.parquet", "y", sample_weight="w")
+    assert np.allclose(model.predict(frame), wanted)
+
+
+def test_targets_too_large_to_square_are_refused_beside_many_levels():
+    X = np.random.default_rng(0).standard_normal(300)
+    frame = pd.DataFrame({"x": X, "level": [f"level {i % 90}" for i in range(300)]})
+    with pytest.raises(rflaf.InvalidParameterError, match="an overflow in column 0 of y"):
+        RFLAFRegressor(4, directions="random", random_state=0).fit(frame, 1e200 * X)
+
+
+def test_classes_of_weights_far_apart_leak_no_warning():
+    X = np.random.default_rng(0).standard_normal((100, 2))
+    model = RFLAFClassifier(4, directions="random", class_weight={False: 1e-300, True: 1e300}, random_state=0)
+    assert model.fit(X, X[:, 0] > 0).predict(X).all()

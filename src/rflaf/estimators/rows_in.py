@@ -129,6 +129,7 @@ class ReadsRows(BaseEstimator):
             names = category_names(self.categorical_features, names_of(X))
             if names or (named and is_frame(X)) or needs_encoding(X):
                 self._given_names = is_frame(X) and has_names(X)
+                sample_weight = check_weight(sample_weight, X)
                 X, encoding = encode_rows(X, y, sample_weight, labels, names)
                 log_decisions(encoding)
         if reset:

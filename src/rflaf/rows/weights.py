@@ -76,7 +76,7 @@ def _counts(weight: Array) -> Array | None:
     >>> _counts(np.array([0.5, 0.75, 1.5])), _counts(np.array([1.0, np.pi]))
     (array([2, 3, 6]), None)
     """
-    if not np.all(weight > 0):
+    if not np.all(weight > 0) or weight.min() < weight.max() / _MOST_ROWS:
         return None
     distinct = np.unique(weight) / weight.min()
     for smallest in range(1, _MOST_SMALLEST + 1):

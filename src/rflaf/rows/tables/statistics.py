@@ -24,6 +24,7 @@ N_FOLDS = 5
 MOST_OUTPUTS = 20  # targets or classes with a statistic each
 MOST_KEPT = 50_000  # levels with a statistic of their own, the most frequent ones
 _SEPARATOR = "\x1f"
+_LEAST_EFFECTIVE = 1e-12  # of the weight: less is rounding, where one level has it all
 LOOKED_AT, _FEWEST_LOOKED_AT, _GIVEAWAY = 20_000, 30, 0.99999  # rows, and the correlation that gives a target away
 
 
@@ -104,24 +105,28 @@ class LevelSums:
         self.weight = np.zeros((N_FOLDS, size))
         self.total = np.zeros((N_FOLDS, size, len(self.parts)))
         self.squares = np.zeros((N_FOLDS, len(self.parts)))
+        self.n_used = 0
 
     def add(self, codes: Array, folds: Array, Y: Array, weight: Array | None) -> None:
         """Add rows with codes of levels (n,), folds (n,), targets (n, n_parts) and weights (n,)."""
         place = folds * self.weight.shape[1] + codes
+        self.n_used += len(codes) if weight is None else int(np.count_nonzero(weight))
         self.weight = _added(self.weight, place, np.ones(codes.size) if weight is None else weight)
         for part in range(Y.shape[1]):
-            of_part = Y[:, part] if weight is None else Y[:, part] * weight
-            self.total[:, :, part] = _added(self.total[:, :, part], place, of_part)
-            self.squares[:, part] = _added(self.squares[:, part], folds, of_part * Y[:, part])
+            with np.errstate(over="ignore"):  # a spread that is no number is refused later, with its column
+                of_part = Y[:, part] if weight is None else Y[:, part] * weight
+                self.total[:, :, part] = _added(self.total[:, :, part], place, of_part)
+                self.squares[:, part] = _added(self.squares[:, part], folds, of_part * Y[:, part])
 
     def finish(self) -> LevelStatistic:
         """Return the statistic of all rows and those without each fold."""
-        weight, total, squares = self.weight.sum(axis=0), self.total.sum(axis=0), self.squares.sum(axis=0)
-        rest = [
-            shrunken_means(weight - self.weight[fold], total - self.total[fold], squares - self.squares[fold])
-            for fold in range(N_FOLDS)
-        ]
-        return LevelStatistic(self.names, self.parts, shrunken_means(weight, total, squares), np.stack(rest))
+        known = np.isfinite(self.squares).all(axis=0)  # of targets whose squares overflow there is no statistic
+        total, squares = np.where(known, self.total, 0.0), np.where(known, self.squares, 0.0)
+        mean = self.weight.sum() / max(self.n_used, 1) or 1.0  # the unit of the weights has no effect
+        parts = [by_fold / mean for by_fold in (self.weight, total, squares)]
+        rest = [shrunken_means(*(part.sum(axis=0) - part[fold] for part in parts)) for fold in range(N_FOLDS)]
+        of_all = shrunken_means(*(part.sum(axis=0) for part in parts))
+        return LevelStatistic(self.names, self.parts, of_all, np.stack(rest))
 
 
 def _added(sums: Array, place: Array, values: Array) -> Array:
@@ -142,7 +147,8 @@ def shrunken_means(weight: Array, total: Array, squares: Array) -> Array:
     between = np.sum(weight[:, None] * (means - overall) ** 2, axis=0)
     within = np.maximum(squares - n * overall**2 - between, 0.0) / max(n - n_levels, 1.0)
     effective = (n - np.sum(weight**2) / max(n, 1e-300)) / max(n_levels - 1, 1)
-    spread = np.maximum(between / max(n_levels - 1, 1) - within, 0.0) / max(effective, 1e-300)
+    beyond = np.maximum(between / max(n_levels - 1, 1) - within, 0.0)
+    spread = beyond / effective if effective > _LEAST_EFFECTIVE * n else np.zeros_like(beyond)
     share = np.divide(
         weight[:, None] * spread, weight[:, None] * spread + within, out=np.zeros_like(total),
         where=weight[:, None] * spread + within > 0,
