@@ -156,3 +156,12 @@ def test_classes_of_weights_far_apart_leak_no_warning():
     X = np.random.default_rng(0).standard_normal((100, 2))
     model = RFLAFClassifier(4, directions="random", class_weight={False: 1e-300, True: 1e300}, random_state=0)
     assert model.fit(X, X[:, 0] > 0).predict(X).all()
+
+
+@pytest.mark.slow
+def test_a_target_far_out_that_weighs_nothing_breaks_nothing():
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    y, weight = X[:, 0].copy(), np.ones(60)
+    y[0], weight[0] = 1e60, 1e-200
+    model = RFLAFRegressor(8, alpha=1.0, curves=False, random_state=0, n_jobs=1).fit(X, y, weight)
+    assert np.abs(model.predict(X)[1:] - y[1:]).max() < 2

@@ -117,7 +117,8 @@ class Encoding:
             part = slice(first, first + _ROWS_AT_ONCE)
             x[part] = np.clip(self.standardise(X[part], self.linear), -FARTHEST, FARTHEST)
         levels = np.ascontiguousarray(X[:, self.categories] + self.level_start[:-1], np.int32)
-        return Rows(x, cells, fractions, levels, np.ascontiguousarray(y, np.float32), weight.astype(np.float32))
+        targets = np.ascontiguousarray(np.clip(y, -FARTHEST, FARTHEST), np.float32)
+        return Rows(x, cells, fractions, levels, targets, weight.astype(np.float32))
 
 
 def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int) -> Encoding:
