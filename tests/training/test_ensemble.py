@@ -218,10 +218,10 @@ def test_the_intercept_is_that_of_the_trained_weights_also_where_their_sums_are_
 
 @pytest.mark.slow
 def test_a_start_that_loses_a_direction_is_trained_again():
-    """Under this penalty the first start on these rows ends at .57 of the variance, others at .46."""
+    """Under this penalty every other start on these rows ends at .57 of the variance, the others at .46."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (6000, 4))
     y = np.sin(2 * X[:, 0]) + X[:, 1] + (0.1 + np.abs(X[:, 2])) * rng.standard_normal(6000)
     X, _, y, _ = train_test_split(X, y, test_size=1 / 3, random_state=0)
-    model = RFLAFRegressor(33, random_state=0, n_jobs=1, alpha=0.1, curves=False).fit(X, y)
+    model = RFLAFRegressor(33, random_state=1, n_jobs=1, alpha=0.1, curves=False).fit(X, y)  # the first of it is lost
     assert np.mean((model.predict(X) - y) ** 2) < 0.48 * np.var(y)

@@ -36,6 +36,7 @@ _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
 _STARTS, _STUCK = 3, 1.1  # at most; of the loss of the rows held out, above which training has met a poor minimum
+_STRONG = 0.05  # a penalty
 
 
 def refine(fit: Fit) -> FitResult:
@@ -156,11 +157,14 @@ def _train_on_all_rows(fit: Fit, found: Settled) -> tuple[Refined, Array]:
 def _train_well(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:
     """Return the best of a few trainings from other directions, the first if it errs no more than on rows held out.
 
-    Under a strong penalty some random starts lose a direction for good; their training rows tell.
+    Under a strong penalty every other random start loses a direction for good; its training rows tell. A search passes
+    such penalties over for weaker ones. Where the penalty is given, the rows held out may have lost it too.
     """
     trained, most = [_train(fit, found, shape, recipe)], _expected_loss(found, recipe)
+    if fit.spec.alpha is not None and recipe.alpha >= _STRONG:
+        most = -float("inf")
     while len(trained) < _STARTS and trained[-1][1][-1] > most:
-        _log.info("trained to a loss of %.5g, above %.5g: trained again", trained[-1][1][-1], most)
+        _log.info("trained to a loss of %.5g: trained again", trained[-1][1][-1])
         trained.append(_train(fit, found, shape, recipe))
     return min(trained, key=lambda model_and_losses: float(model_and_losses[1][-1]))
 
