@@ -1,7 +1,8 @@
 """Serving in one run: nanoseconds a row of the C header, microseconds of one call from Python, sizes and cold starts.
 
 The header is compiled by gcc -O3 -march=native, if there is one. Cold starts are processor seconds of new processes
-with an empty cache of compiled loops: load a saved model and predict ten rows.
+with an empty cache of compiled loops: load a saved model and predict ten rows. What a first fit compiles is the time by
+which it is longer than a second one of the same process. All times are of the processor.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from time import process_time
 
 import lightgbm
 import numpy as np
 import onnxruntime
+import pandas as pd
 import xgboost
 from interleaved import medians, options
 from threadpoolctl import threadpool_limits
@@ -45,6 +48,29 @@ COLD = {
     "XGBoost": "import xgboost; model = xgboost.Booster(model_file=path); model.inplace_predict(rows)",
     "ONNX Runtime": "import onnxruntime; s = onnxruntime.InferenceSession(path); s.run(None, {'X': rows.astype('f4')})",
 }
+
+FIRST = {
+    "default": "rflaf.RFLAFRegressor(n_jobs=1, random_state=0).fit(X, y)",
+    "classifier": "rflaf.RFLAFClassifier(n_jobs=1, random_state=0).fit(X, y > 1)",
+    "quantile": "rflaf.RFLAFRegressor(loss='quantile', quantile=0.9, n_jobs=1, random_state=0).fit(X, y)",
+    "huber": "rflaf.RFLAFRegressor(loss='huber', n_jobs=1, random_state=0).fit(X, y)",
+    "convex": "rflaf.RFLAFRegressor.convex(n_jobs=1, random_state=0).fit(X, y)",
+    "paper": "rflaf.RFLAFRegressor.paper(n_components=100, pool_size=1000, n_jobs=1, random_state=0).fit(X, y)",
+}
+TWICE = """
+from time import process_time
+import numpy as np, rflaf
+from rflaf.functions import _kernels
+X = np.random.default_rng(0).standard_normal((1000, 10))
+y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3]
+times = []
+for _ in range(2):
+    before = process_time()
+    {fit}
+    times.append(process_time() - before)
+    loops = len(_kernels.cache.compiled())
+print(times[0] - times[1], times[1], loops)
+"""
 
 
 def in_c(estimator: rflaf.RFLAFRegressor, X: np.ndarray, folder: Path) -> tuple[Callable[[], object], int] | None:
@@ -86,17 +112,27 @@ def compiled_trees(trees: lightgbm.Booster, row: np.ndarray, folder: Path) -> di
     return calls
 
 
-def cold_start(code: str, path: Path, rows: Path, runs: int) -> float:
+def cold_start(command: list[str], runs: int) -> float:
     """The least processor seconds of some new processes."""
-    script = f"import numpy as np; path, rows = {str(path)!r}, np.load({str(rows)!r}); {code}"
     seconds = []
     for _ in range(runs):
         with tempfile.TemporaryDirectory() as cache:
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "NUMBA_CACHE_DIR": cache})
+            environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+            subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(seconds)
+
+
+def first_fit(kind: str) -> str:
+    """What the first fit of a new process compiles."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
+        command = [sys.executable, "-c", TWICE.format(fit=FIRST[kind])]
+        run = subprocess.run(command, check=True, env=environment, capture_output=True, text=True)
+    compiling, fitting, loops = run.stdout.split()
+    return f"{float(compiling):6.2f} s to compile {loops} loops, {float(fitting):.2f} s to fit"
 
 
 def calls_a_turn(call: Callable[[], object]) -> int:
@@ -104,7 +140,7 @@ def calls_a_turn(call: Callable[[], object]) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    given = options(__doc__, argv, rows=4000, rounds=101, widths=[30, 100], cold=3)
+    given = options(__doc__, argv, rows=4000, rounds=101, widths=[30, 100], cold=3, first=list(FIRST))
     rng = np.random.default_rng(0)
     X = rng.standard_normal((given.rows, D))
     y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + X[:, 2] * X[:, 3]
@@ -131,7 +167,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         calls |= compiled_trees(trees, row, folder)
         times = {key: calls_a_turn(call) for key, call in calls.items()}
         turns = {key: partial(timeit.timeit, call, number=times[key]) for key, call in calls.items()}
-        for key, seconds in medians(turns, given.rounds).items():
+        for key, seconds in medians(turns, given.rounds, process_time).items():
             size = f"{sizes[key]:>10,} bytes" if key in sizes else ""
             print(f"{key:<44} {seconds / times[key] / rows_a_call.get(key, 1) * 1e9:10.0f} ns a row {size}")
         rflaf.save(ours, folder / "model.rflaf")
@@ -141,8 +177,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         np.save(folder / "rows.npy", X[:10])
         files = ["model.rflaf", "model.rflaf", "trees.txt", "boosted.json", "model.onnx"]
         for (key, code), file in zip(COLD.items(), files, strict=True):
-            seconds = cold_start(code, folder / file, folder / "rows.npy", given.cold)
+            given_to = f"import numpy as np; path, rows = {str(folder / file)!r}, np.load({str(folder / 'rows.npy')!r})"
+            seconds = cold_start([sys.executable, "-c", f"{given_to}; {code}"], given.cold)
             print(f"cold start, {key:<32} {seconds:10.2f} s      {(folder / file).stat().st_size:>10,} bytes")
+        table = pd.DataFrame(X).add_prefix("x").assign(y=y)
+        rflaf.save(rflaf.RFLAFRegressor(given.widths[-1], random_state=0).fit(table, "y"), folder / "table.rflaf")
+        table[:10].to_csv(folder / "ten.csv", index=False)
+        words = ["rflaf", "predict", str(folder / "table.rflaf"), str(folder / "ten.csv")]
+        for key, command in {"rflaf predict": ["-m", *words], "import numpy": ["-c", "import numpy"]}.items():
+            print(f"cold start, {key:<32} {cold_start([sys.executable, *command], given.cold):10.2f} s")
+        for kind in given.first:
+            print(f"first fit, {kind:<33} {first_fit(kind)}")
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ RUNS = {  # script: a small run, and what its table shows
         r"explain, S=4, 4 columns, 16 orders: [\d.]+ microseconds(.*\n)+monotone, the larger of two: [\d.]+ of",
     ),
     "bench_serve": (
-        "--rows 200 --rounds 1 --widths 3 --cold 1",
-        r"LightGBM, 100 trees +\d+ ns a row(.*\n)+cold start, rflaf ",
+        "--rows 200 --rounds 1 --widths 3 --cold 1 --first convex",
+        r"LightGBM, 100 trees +\d+ ns a row(.*\n)+cold start, rflaf predict(.*\n)+first fit, convex +-?[\d.]+ s to",
     ),
     "bench_single_row": (
         "--rows 60 --rounds 3 --width 3",

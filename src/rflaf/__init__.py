@@ -12,7 +12,6 @@ import os
 import sys
 import warnings
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -142,13 +141,13 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class _OtherNames(MetaPathFinder, Loader):
+class _OtherNames:  # without the base classes of importlib.abc, which are slow to import
     """Let ``from rflaf.plots import ...`` find the one module that lives in a room, under its other name."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         package, _, name = fullname.rpartition(".")
         known = package == "rflaf" and (name in _PUBLIC or name in _MOVED)
-        return ModuleSpec(fullname, self) if known else None
+        return ModuleSpec(fullname, self) if known else None  # type: ignore[arg-type]
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         name = spec.name.rpartition(".")[2]

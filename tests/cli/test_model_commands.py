@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 from commands import output, refusal
+from rich.console import Console
 from settings import CONVEX
 
 import rflaf
@@ -367,7 +368,7 @@ def test_work_is_shown_on_a_terminal_only(monkeypatch, capsys):
     with console.working("fitting"):
         logging.getLogger("rflaf").info("line 1")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(console, "errors", console.Console(stderr=True, force_terminal=True))
+    monkeypatch.setattr(console, "errors", lambda: Console(stderr=True, force_terminal=True))
     with console.working("fitting"):
         logging.getLogger("rflaf").info("epoch [3]")
     assert "fitting" in capsys.readouterr().err

@@ -8,14 +8,17 @@ Only the module of the command that is called is imported: predictions need neit
 
 from __future__ import annotations
 
+import os
+import sys
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rflaf import __version__
 
-from .console import INTERRUPTED, explain, is_interruption, remark, results
+from .commands import in_plain_form
+from .console import INTERRUPTED, explain, is_interruption, remark, say
 
 # Command -> its module; the order is that of ``rflaf --help``.
 _MODULES = {
@@ -60,11 +63,22 @@ def run(arguments: list[str]) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"]
     if arguments[:2] == ["bench", "srbench"]:  # a benchmark of its own, not a table of that name
         arguments = ["bench srbench", *arguments[2:]]
-    named = arguments[:1] if arguments[:1] and arguments[0] in _MODULES else list(_MODULES)
+    if arguments[:1] in (["version"], ["--version"]):
+        named = []
+    else:
+        named = arguments[:1] if arguments[:1] and arguments[0] in _MODULES else list(_MODULES)
     try:
+        plain = _in_plain_form(arguments)
+        if plain is not None:
+            plain.run()
+            sys.stdout.flush()
+            return 0
         code = application(named)(arguments or ["--help"], prog_name="rflaf", standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except BrokenPipeError:  # whoever reads has seen enough, as in: rflaf predict ... | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception as error:
         if debug and not is_interruption(error):
             raise
@@ -72,6 +86,15 @@ def run(arguments: list[str]) -> int:
     if code == INTERRUPTED:  # newer releases of the parser return the code and say nothing
         remark("rflaf: interrupted")
     return int(code or 0)
+
+
+def _in_plain_form(arguments: list[str]) -> Any | None:
+    """Return the predictions that are asked for in plain words, which do without the parser."""
+    if arguments[:1] != ["predict"]:
+        return None
+    from .predict_command import PredictCommand
+
+    return in_plain_form(PredictCommand, arguments[1:])
 
 
 def _print_version(asked: bool) -> None:
@@ -91,4 +114,4 @@ def options(
 
 def version() -> None:
     """Print the version."""
-    results.print(__version__, highlight=False)
+    say(__version__)

@@ -16,14 +16,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
 from rflaf.estimators.metrics import figure_of, levels_of, metrics_of, quantile_metrics
@@ -34,10 +32,10 @@ from rflaf.rows.tables import Decision, TargetEncoding
 from rflaf.rows.tables.decisions import PLAIN
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.status import Status
+    from rich.table import Table as RichTable
 
-results = Console()
-errors = Console(stderr=True)
 MISTAKE, INTERRUPTED = 2, 130  # exit codes
 _METRICS = {  # as people call them
     "r2": "r2 (share of variance explained)",
@@ -67,32 +65,53 @@ def out_option(about: str, **options: Any) -> Any:
     return typer.Option("--out", "-o", help=about, **options)
 
 
+@cache
+def results() -> Console:
+    """Return the console of standard output, for tables; rich is slow to import, and predictions do without."""
+    from rich.console import Console
+
+    return Console()
+
+
+@cache
+def errors() -> Console:
+    """Return the console of standard error, for progress."""
+    from rich.console import Console
+
+    return Console(stderr=True)
+
+
+def say(line: str) -> None:
+    """Print a line to standard output."""
+    sys.stdout.write(f"{line}\n")
+
+
 def show(values: Mapping[str, Any], lines: Iterable[str | RichTable], as_json: bool) -> None:
     """Print ``values`` as JSON, or else ``lines``."""
     if as_json:
-        results.print(json.dumps(_finite(values), default=str), markup=False, highlight=False, soft_wrap=True)
+        say(json.dumps(_finite(values), default=str))
         return
     for line in lines:
         if isinstance(line, str):
-            results.print(line, markup=False, highlight=False, soft_wrap=True)
+            say(line)
         else:
-            results.print(line)
+            results().print(line)
 
 
 def remark(line: str) -> None:
     """Print a line to standard error."""
-    errors.print(line, markup=False, highlight=False, soft_wrap=True)
+    sys.stderr.write(f"{line}\n")
 
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
     """Show a status on a terminal, with the latest line of the package's log."""
-    if not errors.is_terminal:
+    if not errors().is_terminal:
         yield
         return
     from rflaf.estimators.verbose import logged  # slow to import, and only needed here
 
-    with errors.status(what) as status, logged(_LastLine(what, status)):
+    with errors().status(what) as status, logged(_LastLine(what, status)):
         yield
 
 
@@ -109,6 +128,8 @@ class _LastLine(logging.Handler):
 
 def grid(rows: Iterable[Iterable[str]], *headings: str, right: bool = True) -> RichTable:
     """Return a table to print; all columns with a heading but the first are aligned to the ``right`` if so asked."""
+    from rich.table import Table as RichTable
+
     table = RichTable(show_header=bool(headings))
     for at, heading in enumerate(headings):
         table.add_column(heading, justify="right" if at and right else "left")
@@ -176,6 +197,9 @@ def _standard_input() -> Path:
 
 def decision_lines(decisions: Iterable[Decision]) -> Iterator[str | RichTable]:
     """Return a table of how every column is read and why, with the remedy where it may surprise, and all remedies."""
+    from rich.markup import escape
+    from rich.table import Table as RichTable
+
     table = RichTable()
     for heading in ("column", "read as", "why"):
         table.add_column(heading, overflow="fold")

@@ -11,7 +11,7 @@ import typer
 from rflaf.errors import InvalidParameterError
 from rflaf.study import leaderboard, srbench
 
-from .console import Json, errors, out_option, remark, results, show
+from .console import Json, errors, out_option, remark, say, show
 
 
 def bench_srbench(
@@ -40,7 +40,7 @@ def bench_srbench(
         problems = _problems(folder, list(table), out)
         runs = srbench.pending(problems, size, seeds, srbench.read_records(out))
         for number, run in enumerate(srbench.carry_out(problems, runs, size, out), 1):
-            if errors.is_terminal:
+            if errors().is_terminal:
                 remark(f"[{number}/{len(runs)}] {run.problem}, seed {run.seed}: r2 {run.r2:.4f}, {run.seconds:.1f} s")
     known = [run for run in srbench.read_records(out) if run.seed in srbench.SEEDS[:seeds] and run.width == size]
     if not known:
@@ -75,4 +75,4 @@ def _sum_up(runs: list[srbench.Run], published: leaderboard.Medians, out: Path, 
     if as_json:
         show(summary, [], as_json)
         return
-    results.print(text, markup=False, highlight=False, soft_wrap=True)
+    say(text)

@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from rflaf.rows.files.outputs import check_output
 
 from . import demo as demonstration
-from .console import errors, out_option, results, working
+from .console import errors, out_option, results, say, working
 
 _COUNT = TextColumn("{task.completed}/{task.total}")
 
@@ -33,12 +33,12 @@ def demo(
     with _bar(TextColumn("fitting"), BarColumn(), _COUNT, TimeElapsedColumn()) as progress:
         task = progress.add_task("fit", total=len(demonstration.contestants()))
         outcomes = list(demonstration.run(problem, lambda: progress.advance(task)))
-    results.print(_table(problem, outcomes))
-    results.print(f"compiled in {seconds:.0f} s before, which later runs need not", highlight=False)
+    results().print(_table(problem, outcomes))
+    say(f"compiled in {seconds:.0f} s before, which later runs need not")
     demonstration.draw(outcomes, problem, out)
-    results.print(f"picture: {out}", highlight=False)
+    say(f"picture: {out}")
     demonstration.report(outcomes[-1], problem, report)
-    results.print(f"report:  {report}, open it in a browser", highlight=False)
+    say(f"report:  {report}, open it in a browser")
 
 
 def reproduce(
@@ -61,11 +61,11 @@ def reproduce(
 
         written = command.reproduce(figures or [], "full" if full else "quick", out, show, jobs)
     for path in written:
-        results.print(str(path), highlight=False, soft_wrap=True)
+        say(str(path))
 
 
 def _bar(*columns: ProgressColumn) -> Progress:
-    return Progress(*columns, console=errors, disable=not errors.is_terminal, transient=True)
+    return Progress(*columns, console=errors(), disable=not errors().is_terminal, transient=True)
 
 
 def _table(problem: demonstration.Problem, outcomes: list[demonstration.Outcome]) -> RichTable:

@@ -14,7 +14,6 @@ from functools import lru_cache
 
 import numpy as np
 import scipy  # its parts are imported on first use
-from numpy.polynomial import legendre
 from numpy.typing import ArrayLike
 
 from rflaf.errors import Array, InvalidParameterError
@@ -62,7 +61,7 @@ class PolynomialBasis:
 
     def values(self, z: ArrayLike) -> Array:
         x = self._inside(z)
-        return legendre.legvander(x, self.degree).reshape(*x.shape, self.n_basis) * _norms(self.n_basis)
+        return np.polynomial.legendre.legvander(x, self.degree).reshape(*x.shape, self.n_basis) * _norms(self.n_basis)
 
     def slopes(self, z: ArrayLike) -> Array:
         z, (low, high) = np.asarray(z, dtype=float), self.interval
@@ -71,7 +70,7 @@ class PolynomialBasis:
 
     def penalty(self) -> Array:
         """Mean over the interval of B_i'' B_j'', in units of a grid of as many points: h^4, h = 2 / degree."""
-        nodes, weights = legendre.leggauss(self.n_basis)
+        nodes, weights = np.polynomial.legendre.leggauss(self.n_basis)
         curved = _derived(self.n_basis, nodes, 2) * (2 / self.degree) ** 2
         return (curved.T * (weights / 2)) @ curved
 
@@ -210,5 +209,5 @@ def _norms(n_basis: int) -> Array:
 
 def _derived(n_basis: int, x: Array, order: int) -> Array:
     """Return derivatives of the normalised polynomials in x from -1 to 1, shape ``x.shape + (n_basis,)``."""
-    coefficients = legendre.legder(np.diag(_norms(n_basis)), order)
-    return np.moveaxis(legendre.legval(x, coefficients), 0, -1)
+    coefficients = np.polynomial.legendre.legder(np.diag(_norms(n_basis)), order)
+    return np.moveaxis(np.polynomial.legendre.legval(x, coefficients), 0, -1)

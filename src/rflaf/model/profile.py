@@ -11,7 +11,7 @@ import numpy as np
 
 from rflaf.errors import Array
 
-LEVELS = np.unique(np.concatenate([[0.0, 0.005, 0.995, 1.0], np.linspace(0.025, 0.975, 39)]))
+LEVELS = np.array([0.0, 0.005, *np.linspace(0.025, 0.975, 39), 0.995, 1.0])
 
 
 @dataclass(frozen=True, eq=False)

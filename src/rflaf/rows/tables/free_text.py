@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
-import scipy.linalg
+import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array, InvalidParameterError
 
