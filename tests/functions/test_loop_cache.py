@@ -84,6 +84,29 @@ def test_who_waits_for_the_compiler_is_told(monkeypatch, caplog):
     assert len(caplog.records) == 1
 
 
+def test_where_no_folder_can_be_written_every_process_says_that_it_compiles(monkeypatch, caplog):
+    from rflaf.functions._kernels import cache, loops
+
+    def nowhere(function):
+        raise RuntimeError("no locator available")
+
+    clock = iter([0.0, 2.0, 2.0, 9.0, 9.0, 20.0])
+    monkeypatch.setattr(cache.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(cache, "_is_watched", lambda: False)
+    monkeypatch.setattr(cache, "_progress", cache.Progress())
+    monkeypatch.setattr(cache, "_missed", [])
+    monkeypatch.setattr(loops, "LoopCache", nowhere)
+    for name in ("double", "triple", "again"):
+        times = len(name)
+        function = eval(f"lambda x: {times} * x")
+        function.__name__ = name
+        assert loops.jit(function)(2) == 2 * times
+    assert cache.compiled() == ("double", "triple", "again")
+    assert [record.getMessage() for record in caplog.records] == [
+        "compiling, as every process will: 2 loops in 2 s; no folder can be written, set NUMBA_CACHE_DIR to one"
+    ]
+
+
 def test_the_folders_of_older_releases_of_numba_are_found(monkeypatch):
     """Releases of 0.61 have an underscore before the names of these classes."""
     from rflaf.functions._kernels import cache

@@ -29,12 +29,13 @@ class Progress:
     """Says that loops are compiled, once it has taken a second, and every few seconds how many there were.
 
     Loops call loops, so that the compilation of one lies within that of another. Where nobody reads along, neither at
-    a terminal nor in a notebook, the log of level INFO has all of it.
+    a terminal nor in a notebook, the log of level INFO has all of it; that nothing can be kept is said once all the same.
     """
 
     def __init__(self) -> None:
         self._begun: list[float] = []
         self._spent, self._told, self._n_loops = 0.0, 0.0, 0
+        self.is_kept = True  # on disk, what is compiled
 
     def begin(self, name: str) -> None:
         """A loop is to be compiled."""
@@ -42,10 +43,10 @@ class Progress:
         self._n_loops += 1
         _logger.info("compiling %s", name)
         spent = self._spent + self._begun[-1] - self._begun[0]
-        if spent - self._told > (_PATIENCE if self._told else 1.0) and _is_watched():
+        is_due = spent - self._told > (_PATIENCE if self._told else 1.0)
+        if is_due and (_is_watched() or not (self.is_kept or self._told)):
             self._told = spent
-            text = "compiling, once for this machine and release: %d loops in %.0f s (rflaf warm-up does it beforehand)"
-            _logger.warning(text, self._n_loops, spent)
+            _logger.warning(_ONCE if self.is_kept else _ALWAYS, self._n_loops, spent)
 
     def end(self) -> None:
         """The last loop that was begun is compiled."""
@@ -56,6 +57,8 @@ class Progress:
 
 
 _PATIENCE = 4.0  # seconds between two remarks
+_ONCE = "compiling, once for this machine and release: %d loops in %.0f s (rflaf warm-up does it beforehand)"
+_ALWAYS = "compiling, as every process will: %d loops in %.0f s; no folder can be written, set NUMBA_CACHE_DIR to one"
 _progress = Progress()
 
 
@@ -157,6 +160,15 @@ class NoCache(caching.NullCache):
 
     def save_overload(self, signature: Any, data: Any) -> None:
         _progress.end()
+
+
+class NoFolder(NoCache):
+    """There is no folder for a loop: every process compiles it."""
+
+    def load_overload(self, signature: Any, target_context: Any) -> None:
+        _missed.append(self._name)
+        _progress.is_kept = False
+        super().load_overload(signature, target_context)
 
 
 def compiled() -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
@@ -17,7 +16,7 @@ from numba import njit
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-from .cache import LoopCache, NoCache
+from .cache import LoopCache, NoCache, NoFolder
 
 _OPTIONS: dict[str, Any] = {
     "nogil": True, "error_model": "numpy", "boundscheck": False, "no_cfunc_wrapper": True, "_nrt": False,
@@ -28,8 +27,10 @@ _FAST = {"contract", "nsz", "arcp", "reassoc"}  # for what has no rounding trick
 def jit(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a loop on first use; cache it on disk if some directory is writable, or holds the loop already."""
     loop = njit(**{**_OPTIONS, **options}, pipeline_class=_LoopCompiler)(function)
-    with suppress(RuntimeError):  # there is no directory for it
+    try:
         loop._cache = LoopCache(function)
+    except RuntimeError:  # there is no directory for it
+        loop._cache = NoFolder(function)
     return loop
 
 
