@@ -29,7 +29,7 @@ class Progress:
     """Says that loops are compiled, once it has taken a second, and every few seconds how many there were.
 
     Loops call loops, so that the compilation of one lies within that of another. Where nobody reads along, neither at
-    a terminal nor in a notebook, the log of level INFO has all of it; that nothing can be kept is said once all the same.
+    a terminal nor in a notebook, the log of level INFO has all of it. That nothing can be kept is said once.
     """
 
     def __init__(self) -> None:
