@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 from breadth_data import SAME_ROWS, Problem, found
 from interleaved import medians
-from labels import put_labels
 from markdown_tables import markdown_table
 from sklearn.ensemble import ExtraTreesRegressor, HistGradientBoostingRegressor
 from sklearn.kernel_approximation import Nystroem, RBFSampler
@@ -38,6 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from rflaf import RFLAFRegressor
+from rflaf.inspection.plots.labels import put_labels
 
 BATCH = 10_000
 LEAST_ERROR = 1e-3  # of the variance: below it, differences are of no use
@@ -218,11 +218,19 @@ def owners(records: Sequence[Record]) -> dict[str, dict[str, str]]:
 
 def owners_table(records: Sequence[Record]) -> str:
     """One row for each budget: how many sets each family owns, and who owns those that ours does not."""
-    rows = []
+    errors = {name: {one["method"]: one["error"] for one in group} for name, group in means(records).items()}
+    rows, costs = [], means(records)
     for budget, by_set in owners(records).items():
         ours = sum(method.startswith(OURS) for method in by_set.values())
-        others = ", ".join(f"{name} ({method})" for name, method in by_set.items() if not method.startswith(OURS))
-        rows.append([f"{budget} µs", f"{ours} of {len(by_set)}", others or "none"])
+        lost = []
+        for name, method in by_set.items():
+            if not method.startswith(OURS):
+                mine = [
+                    r["error"] for r in costs[name] if r["method"].startswith(OURS) and r["batch_us"] <= float(budget)
+                ]
+                less = f", {1 - errors[name][method] / min(mine):.1%} less" if mine else ", none of ours is as quick"
+                lost.append(f"{name} ({method}{less})")
+        rows.append([f"{budget} µs", f"{ours} of {len(by_set)}", "; ".join(lost) or "none"])
     return markdown_table(["budget per row", f"lowest error by {OURS}", "lost to"], rows)
 
 
@@ -282,7 +290,9 @@ def draw(records: Sequence[Record], path: Path) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     n_sets = len(means(records))
     ax.set_title(
-        f"{OURS}, by number of components, and other models, over {n_sets} regressions", loc="left", fontsize=11
+        f"{OURS}, by number of components, and other models, over {n_sets} regressions; lower left is better",
+        loc="left",
+        fontsize=11,
     )
     first = sorted(points, key=lambda one: (not one["method"].startswith(OURS), one["batch_us"]))
     put_labels(

@@ -20,7 +20,6 @@ SHARED_PARTS = {
     "breadth_report",
     "breadth_summary",
     "interleaved",
-    "labels",
     "markdown_tables",
     "memory",
     "tables",

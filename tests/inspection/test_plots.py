@@ -38,6 +38,7 @@ from rflaf.inspection.plots import (
     WidthDisplay,
     require_matplotlib,
 )
+from rflaf.inspection.plots.labels import put_labels
 from rflaf.model.greedy import Selection
 
 NAMES = ["left", "right", "idle"]
@@ -454,3 +455,17 @@ def test_a_plan_is_drawn_with_the_law_of_its_decay():
     assert len(labels) == 2
     assert any(label.startswith((r"$\mu_i", "rank")) for label in labels)
     assert display.lam == plan.lam
+
+
+def test_words_beside_points_cover_neither_points_nor_words():
+    figure, ax = plt.subplots(layout="constrained")
+    points = [(1 + 0.03 * i, 1 + 0.02 * i, f"model {i}") for i in range(6)]
+    ax.plot([x for x, _, _ in points], [y for _, y, _ in points], "o", ms=4)
+    put_labels(ax, points, [{"fontsize": 8}] * len(points))
+    figure.draw_without_rendering()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    spots = ax.transData.transform([(x, y) for x, y, _ in points])
+    assert 2 <= len(boxes) <= len(points)
+    assert not any(box.count_overlaps([other for other in boxes if other is not box]) for box in boxes)
+    assert not any(box.contains(*spot) for box in boxes for spot in spots)
+    plt.close(figure)

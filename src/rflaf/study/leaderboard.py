@@ -17,6 +17,7 @@ from scipy.stats import rankdata
 
 from rflaf.errors import Array
 from rflaf.inspection.plots import BLUE, GREY, require_matplotlib
+from rflaf.inspection.plots.labels import put_labels
 
 from .result_tables import markdown_table
 from .srbench import SEEDS, Run
@@ -148,10 +149,12 @@ def draw_standings(found: Sequence[Standing], path: Path) -> None:
         colour = BLUE if ours else GREY
         ax.plot([one.size] * 2, [one.low, one.high], color=colour, lw=2.5, alpha=0.45, solid_capstyle="round")
         ax.plot(one.size, one.rank, "o", color=colour, ms=9 if ours else 6)
-        weight = {"fontweight": "bold", "fontsize": 11, "color": BLUE} if ours else {"fontsize": 8, "color": "0.35"}
-        ax.annotate(one.algorithm, (one.size, one.rank), xytext=(7, 2), textcoords="offset points", **weight)
     ax.set(xscale="log", xlabel="numbers or nodes in the model (median)", ylabel="mean rank by r2, 1 is best")
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
+    first = sorted(found, key=lambda one: one.algorithm != OURS)
+    strong, weak = {"fontweight": "bold", "fontsize": 11, "color": BLUE}, {"fontsize": 8, "color": "0.35"}
+    styles = [strong if one.algorithm == OURS else weak for one in first]
+    put_labels(ax, [(one.size, one.rank, one.algorithm) for one in first], styles)
     figure.savefig(path, dpi=150)
     plt.close(figure)
