@@ -19,6 +19,7 @@ from rflaf.training.solvers.refined.ensemble import merge_members, merge_models,
 from rflaf.training.solvers.refined.race import Search, Settled, settle
 from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, WIDE, Recipe, RecipeTree
 from rflaf.training.solvers.refined.search import MOST_FOLDED_ROWS, Hunt, hold_out
+from rflaf.training.solvers.refined.smoothing import CLASSES
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .blend import blend
@@ -132,6 +133,8 @@ def _recipes(fit: Fit) -> RecipeTree:
     tree = {None: EITHER, True: CURVED, False: STRAIGHT}[fit.spec.curves]
     if not fit.spec.curves and fit.source.n_features > _MANY_COLUMNS:
         tree = WIDE
+    if isinstance(fit.problem.loss, CLASSES):
+        tree = tree.for_classes(fit.source.n_outputs)
     if fit.spec.alpha is not None:
         return tree.with_alpha(fit.spec.alpha)
     return tree.scaled((fit.problem.curvature / 2) ** 0.5)
@@ -173,9 +176,10 @@ def _expected_loss(found: Settled, recipe: Recipe) -> float:
     """Return what a training on all rows should not exceed, by the rows that a recipe's trial held out."""
     hunt, loss = found.hunt, found.shape.loss
     tried = (trial for trial in found.trials if trial.recipe == recipe)
-    losses = next((hunt.losses(loss, one.outputs) for one in tried if len(one.outputs) == hunt.held_out.size), None)
-    if losses is None:
+    outputs = next((one.outputs for one in tried if len(one.outputs) == hunt.held_out.size), None)
+    if outputs is None:
         return float("inf")
+    losses = (hunt.with_smoothed_labels(loss, recipe.smoothing) if recipe.smoothing else hunt).losses(loss, outputs)
     return float(_STUCK * losses.mean() + 2 * losses.std() / np.sqrt(losses.size))
 
 

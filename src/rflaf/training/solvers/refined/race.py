@@ -33,6 +33,7 @@ from .search import (
     search,
     without_weak_columns,
 )
+from .smoothing import CLASSES
 from .trainer import Shape
 
 _log = logging.getLogger("rflaf")
@@ -97,7 +98,8 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         _log.info("%s", outliers)
         shape = replace(shape, loss=Huber(outliers.delta))
         best, trials = _tried([hunt], shape, tree, executor)
-    hunt = best
+    hunt, doubted = best, tree.doubted(trials[0].recipe)
+    trials = _with_others(hunt, _judged_shape(hunt, shape), doubted, trials, executor)
     for _ in range(0 if hunt.scales else _MOST_ROUNDS):
         narrower = without_weak_columns(hunt, trials[0])
         if narrower is None:
@@ -107,7 +109,7 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
             break
         _log.info("search: %d of %d columns kept", np.count_nonzero(narrower.scale), narrower.scale.size)
         again_tried = {trial.recipe for trial in _to_try_again(hunt, shape, trials)}
-        grid = tuple(recipe for recipe in tree.grid if recipe in again_tried)
+        grid = tuple(recipe for recipe in (*tree.grid, *doubted) if recipe in again_tried)
         hunt, trials = _tried([narrower], shape, replace(tree, grid=grid), executor)
     if width_tolerance is not None:
         trials = [*_widths(hunt, shape, trials[0], width_tolerance, executor), *trials]
@@ -157,10 +159,17 @@ def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], e
     while by_error(trials[0]) < before * (1 - PAYS):
         before, tried = by_error(trials[0]), {trial.recipe for trial in trials}
         next_ones = [recipe for recipe in tree.following.get(trials[0].recipe, ()) if recipe not in tried]
-        new = hunt.compare([(shape, recipe) for recipe in filter(hunt.affords, next_ones)], executor)
-        on_all = sorted([*_judged(hunt, trials), *new], key=by_error)
-        trials = [*on_all, *(trial for trial in trials if len(trial.outputs) < hunt.held_out.size)]
+        trials = _with_others(hunt, shape, next_ones, trials, executor)
     return trials
+
+
+def _with_others(
+    hunt: Hunt, shape: Shape, recipes: Sequence[Recipe], trials: list[Trial], executor: Executor
+) -> list[Trial]:
+    """Return the trials with those of other recipes on all rows held out, the best first."""
+    new = hunt.compare([(shape, recipe) for recipe in filter(hunt.affords, recipes)], executor)
+    on_all = sorted([*_judged(hunt, trials), *new], key=by_error)
+    return [*on_all, *(trial for trial in trials if len(trial.outputs) < hunt.held_out.size)]
 
 
 def _judged_shape(hunt: Hunt, shape: Shape) -> Shape:
@@ -184,6 +193,7 @@ def race(
         tried += [(hunt, trial) for trial in _first_folds(hunt, shape).compare(affordable, executor)]
     tried.sort(key=lambda pair: by_error(pair[1]))
     n_kept = _N_KEPT if hunts[0].table.n_rows > _MANY_ROWS else _N_KEPT_OF_FEW
+    n_kept -= isinstance(shape.loss, CLASSES)  # in favour of the doubts that follow
     on_all = [(hunt, _on_all_folds(hunt, shape, tried[:n_kept], executor)) for hunt in hunts]
     hunt, trials = min(on_all, key=lambda pair: min(map(by_error, pair[1]), default=float("inf")))
     for trial in trials:

@@ -10,8 +10,11 @@ from rflaf.functions._kernels import refined as kernels
 
 _EPOCHS, _STRAIGHT_EPOCHS = 15, 24
 _MOST_EPOCHS, _LEAST_STEPS = 100, 1000
+_NODES_OF_A_ROW, _LEAST_STEPS_OF_A_PASS = 32, 16  # in batches for many nodes
 _MEMBERS = 0.2  # of the root of the width: two for a hundred components
 _LEAST_WIDTH = 2 * kernels.LANE  # of a member
+_STIFFER = 4.0
+_DOUBTS = (1.0, 0.02, 0.0), (0.5, 0.0, 1e-3), (1.0, 0.0, 1e-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class Recipe:
     """How to train: the penalty alpha on directions and ramps, a factor on their rate, and the nodes per column.
 
     ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs, ``split`` a multiple of the
-    usual number of members, zero for a single one.
+    usual number of members, zero for a single one; ``smoothing`` is the share of every row's label that is given to all
+    classes alike, ``shrinkage`` a ridge penalty on the coefficients of the activations.
     """
 
     alpha: float
@@ -27,11 +31,15 @@ class Recipe:
     nodes: int = 33
     effort: float = 1.0
     split: int = 1
+    smoothing: float = 0.0
+    shrinkage: float = 0.0
 
     def __str__(self) -> str:
         """Return the recipe in words, for the log."""
         curves = f"curves of {self.nodes} nodes" if self.nodes else "straight columns"
-        return f"penalty {self.alpha:.2g}, {curves}"
+        also = f", labels smoothed by {self.smoothing:.2g}" if self.smoothing else ""
+        also += f", activations shrunk by {self.shrinkage:.2g}" if self.shrinkage else ""
+        return f"penalty {self.alpha:.2g}, {curves}{also}"
 
     def widths(self, width: int) -> tuple[int, ...]:
         """Return the widths of the members that share ``width`` components; whole vectors but for the last.
@@ -45,10 +53,18 @@ class Recipe:
         ends = np.arange(1, n_members) * width // n_members
         return tuple(map(int, np.diff([0, *(kernels.LANE * np.round(ends / kernels.LANE)), width])))
 
-    def batch(self, n_rows: int) -> int:
-        """Return the rows per step: steps that move nodes cost more, so fewer of them are made."""
+    def batch(self, n_rows: int, n_nodes: int = 0) -> int:
+        """Return the rows per step: steps that move nodes cost more, so fewer of them are made.
+
+        Every step moves all of ``n_nodes``; where these are many, it has a row for every 32 of them, if a pass still has 16 steps.
+
+        >>> [Recipe(1e-4).batch(2800, n_nodes) for n_nodes in (0, 1000, 3000)]
+        [32, 32, 128]
+        """
         most = 512 if self.nodes else 256
-        return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), 32, most))
+        by_nodes = min(max(n_nodes, 1) / _NODES_OF_A_ROW, n_rows / _LEAST_STEPS_OF_A_PASS)
+        least = np.clip(2 ** np.ceil(np.log2(by_nodes)), 32, most)
+        return int(np.clip(2 ** np.round(np.log2(max(n_rows, 1) * most / 2**15)), least, most))
 
     def epochs(self, n_rows: int) -> int:
         """Return the passes over the rows: 15 for 36,000 rows, more for fewer rows and for straight columns.
@@ -67,12 +83,31 @@ class Recipe:
 class RecipeTree:
     """The recipes to try: with few rows those of ``grid`` side by side, the stiffest last; with many a walk.
 
-    The walk tries ``first``, then those in ``following`` for the best so far, as long as there are some.
+    The walk tries ``first``, then those in ``following`` for the best so far, as long as there are some. Then the best
+    is tried with each of ``doubts``: a factor on its penalty, a smoothing and a shrinkage.
     """
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
     grid: tuple[Recipe, ...] = ()
+    doubts: tuple[tuple[float, float, float], ...] = ()
+
+    def for_classes(self, n_outputs: int) -> RecipeTree:
+        """Return the tree for labels: stiffer ends of the grid, and ways to be less sure.
+
+        Labels of few rows can be told apart whatever the penalty, so log odds grow as long as nothing holds them; those
+        of several outputs, whose weights are trained too, the most.
+        """
+        ends = {bool(recipe.nodes): recipe for recipe in sorted(self.grid, key=lambda recipe: recipe.alpha)}
+        stiffer = (replace(recipe, alpha=_STIFFER * recipe.alpha) for recipe in ends.values())
+        return replace(self, grid=(*self.grid, *stiffer), doubts=_DOUBTS if n_outputs > 1 else _DOUBTS[:2])
+
+    def doubted(self, recipe: Recipe) -> tuple[Recipe, ...]:
+        """Return a recipe with each of the doubts."""
+        return tuple(
+            replace(recipe, alpha=factor * recipe.alpha, smoothing=smoothing, shrinkage=shrinkage)
+            for factor, smoothing, shrinkage in self.doubts
+        )
 
     def scaled(self, factor: float) -> RecipeTree:
         """Return the tree with all penalties multiplied."""
@@ -81,13 +116,14 @@ class RecipeTree:
             return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
 
         following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
-        return RecipeTree(scale(self.first), following, scale(self.grid))
+        return RecipeTree(scale(self.first), following, scale(self.grid), self.doubts)
 
     def with_alpha(self, alpha: float) -> RecipeTree:
         """Return a tree with the penalty given: the search still chooses how columns move and curve."""
         tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
         grid = tuple(dict.fromkeys(replace(recipe, alpha=alpha) for recipe in self.grid))
-        return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid)
+        doubts = tuple((1.0, smoothing, shrinkage) for _, smoothing, shrinkage in self.doubts)
+        return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid, doubts)
 
 
 _EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)

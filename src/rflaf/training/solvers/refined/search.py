@@ -25,6 +25,7 @@ from .encoded_rows import Encoding, RowsInMemory, encode
 from .ensemble import share_out, train_alone
 from .recipes import Recipe, RecipeTree
 from .relevance import relevances
+from .smoothing import smoothed
 from .trainer import Shape, start_trainer
 
 _log = logging.getLogger("rflaf")
@@ -116,6 +117,10 @@ class Hunt:
     def with_effort(self, effort: float) -> Hunt:
         """Return the hunt that trains for another share of the epochs."""
         return self._changed(effort=effort)
+
+    def with_smoothed_labels(self, loss: Loss, share: float) -> Hunt:
+        """Return the hunt on labels that are not quite sure."""
+        return replace(self, table=replace(self.table, y=smoothed(loss, self.table.y, share)))
 
     def _changed(self, **changes: Any) -> Hunt:
         """Return another hunt on the same encoded rows."""

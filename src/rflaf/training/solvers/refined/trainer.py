@@ -28,6 +28,7 @@ from rflaf.functions.losses import Loss, Squared
 
 from .encoded_rows import FARTHEST, Encoding
 from .limits import Limits, bounded_start
+from .smoothing import CLASSES, smoothed
 from .recipes import Recipe
 
 _SCALE_PENALTY = 1e-3  # beta
@@ -113,6 +114,8 @@ class Trainer:
 
         It is summed over the rows on the way.
         """
+        if self.recipe.smoothing and orders.size:
+            rows = rows._replace(y=smoothed(self.shape.loss, rows.y, self.recipe.smoothing))
         if self.shape.loss.kernel() is None:
             a_pass = -(-orders.shape[1] // self.batch)
             return sum(self._run_in_turn(rows, order, step + k * a_pass, n_steps) for k, order in enumerate(orders))
@@ -127,7 +130,10 @@ class Trainer:
     @property
     def _roughness(self) -> Array:
         """Twice the penalty on the coefficients of an activation."""
-        return (2 * _ROUGHNESS * self.shape.basis.penalty()).astype(np.float32)
+        twice = 2 * _ROUGHNESS * self.shape.basis.penalty()
+        if self.recipe.shrinkage:
+            twice = twice + 2 * self.recipe.shrinkage * np.eye(len(twice))
+        return np.asarray(twice, np.float32)
 
     def _run_in_turn(self, rows: kernels.Rows, order: Array, step: int, n_steps: int) -> float:
         """`run` for a loss that is not compiled: NumPy computes its values and slopes, batch by batch."""
@@ -243,7 +249,7 @@ def start_trainer(
         fresh=np.float32(_fresh(shape.loss, recipe)),
         bounds=bounds,
     )
-    batch = recipe.batch(n_rows)
+    batch = recipe.batch(n_rows, nodes.size.size if isinstance(shape.loss, CLASSES) else 0)
     return Trainer(
         shape, encoding, recipe, parameters, network, nodes, rates, np.ascontiguousarray(by_basis, np.float32), batch
     )
