@@ -15,13 +15,16 @@ from rflaf.functions.bases import BSplineBasis
 from rflaf.functions.densities import Gaussian
 from rflaf.functions.losses import Logistic, Softmax, Squared
 from rflaf.rows.executors import ThreadExecutor
-from rflaf.training.refined import _expected_loss
+from rflaf.training import refined
+from rflaf.training.refined import _expected_loss, _train_well
 from rflaf.training.solvers.refined.encoded_rows import RowsInMemory, encode
-from rflaf.training.solvers.refined.race import Search, settle
+from rflaf.training.solvers.refined.ensemble import merge_models
+from rflaf.training.solvers.refined.race import Search, _unlike, settle
 from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, WIDE, Recipe, RecipeTree
-from rflaf.training.solvers.refined.search import hold_out
+from rflaf.training.solvers.refined.search import Trial, hold_out
 from rflaf.training.solvers.refined.smoothing import smoothed
 from rflaf.training.solvers.refined.trainer import Shape, start_trainer
+from rflaf.training.temperature import temperature
 
 SURE = Recipe(1e-4, nodes=9)
 TREES = {"curved": CURVED, "straight": STRAIGHT, "either": EITHER, "wide": WIDE}
@@ -112,14 +115,14 @@ def test_a_tree_for_classes_keeps_the_recipes_and_adds_stiffer_ends(tree):
         stiffest = max(other.alpha for other in tree.grid if bool(other.nodes) == bool(recipe.nodes))
         assert recipe.alpha == pytest.approx(4 * stiffest)
     assert (own.first, own.following) == (tree.first, tree.following)
-    assert own.doubted(SURE)[: len(tree.for_classes(1).doubts)] == tree.for_classes(1).doubted(SURE)
+    assert len(own.doubts) == len(tree.for_classes(1).doubts)
 
 
 @each_tree
 def test_only_labels_are_doubted_and_a_penalty_that_is_given_stays(tree):
     assert tree.doubted(SURE) == ()
     doubted = tree.for_classes(3).doubted(SURE)
-    assert all(recipe.smoothing or recipe.shrinkage for recipe in doubted)
+    assert all(replace(recipe, alpha=SURE.alpha) != SURE for recipe in doubted)
     assert len(set(doubted)) == len(doubted)
     of_given = tree.for_classes(3).with_alpha(0.7).doubted(replace(SURE, alpha=0.7))
     assert {recipe.alpha for recipe in of_given} == {0.7}
@@ -132,17 +135,69 @@ def test_the_best_recipe_is_tried_with_every_doubt_and_the_best_of_all_is_kept(n
     tree = RecipeTree((SURE,), {}, (SURE, Recipe(1e-2, nodes=0)), EITHER.for_classes(3).doubts)
     found = settled(labelled(n_rows, noise=noise), tree)
     errors = [trial.error for trial in found.trials if len(trial.outputs) == found.hunt.held_out.size]
-    assert errors == sorted(errors)
-    tried = [trial.recipe for trial in found.trials]
-    sure = next(recipe for recipe in tried if not recipe.smoothing and not recipe.shrinkage)
-    assert set(tree.doubted(sure)) <= set(tried)
+    assert errors[0] <= min(errors) / (1 if found.hunt.is_folded else 0.995)
+    assert errors[1:] == sorted(errors[1:])
+    tried = {trial.recipe for trial in found.trials}
+    folded = found.hunt.is_folded
+    assert any(set(tree.doubted(recipe, folded)) <= tried for recipe in (*tree.grid, *tree.first))
+    assert len(EITHER.for_classes(1).doubted(SURE, folded)) == (3 if folded else 2)
 
 
-def test_noisy_labels_are_smoothed_and_clear_ones_are_not():
-    tree = RecipeTree((), {}, (SURE,), ((1.0, 0.3, 0.0),))
-    clear, noisy = (settled(labelled(600, noise=noise), tree).trials[0].recipe for noise in (0.0, 0.5))
-    assert clear.smoothing == 0
-    assert noisy.smoothing == 0.3
+def test_clear_labels_are_not_smoothed():
+    tree = RecipeTree((), {}, (SURE,), ((1.0, 1.0, 0.3, 0.0),))
+    found = settled(labelled(600), tree)
+    assert found.trials[0].recipe == found.recipes[0] == SURE
+    assert found.trials[1].recipe.smoothing == 0.3
+
+
+def trial_of(recipe, error=0.0):
+    return Trial(recipe, 16, error, np.zeros((1, 1)))
+
+
+def test_at_most_two_recipes_that_are_alike_are_blended():
+    alike = [trial_of(recipe) for recipe in (SURE, replace(SURE, smoothing=0.1), replace(SURE, alpha=2 * SURE.alpha))]
+    others = [trial_of(replace(SURE, nodes=0)), trial_of(replace(SURE, alpha=3 * SURE.alpha))]
+    assert _unlike([*alike, *others]) == [*alike[:2], *others]
+    assert _unlike([trial_of(replace(SURE, alpha=0.0, rate=rate)) for rate in (1, 2, 3)])[-1].recipe.rate == 2
+
+
+def test_a_recipe_that_is_too_sure_is_judged_at_its_temperature():
+    table = labelled(300, n_classes=2, noise=0.5)
+    eager = Recipe(1e-7, nodes=33)
+    found = settled(table, RecipeTree((eager,), {}, (eager,)))
+    trial, hunt, shape = found.trials[0], found.hunt, found.shape
+    assert found.factors == (trial.factor,)
+    assert trial.factor < 0.9
+    assert trial.error == pytest.approx(hunt.mean_loss(shape.loss, trial.outputs))
+    assert trial.error < hunt.mean_loss(shape.loss, trial.outputs / trial.factor)
+    rest = hunt.table.y[hunt.held_out], hunt.table.weight[hunt.held_out], np.zeros(1)
+    assert temperature(shape.loss, trial.outputs, *rest) > 0.99
+
+
+def test_several_classes_are_judged_as_they_are():
+    found = settled(labelled(300, noise=0.5), RecipeTree((), {}, (Recipe(1e-7, nodes=33),)))
+    assert found.factors == (1.0,)
+
+
+def test_outputs_that_are_no_numbers_have_no_temperature():
+    y = np.array([[0.0], [1.0]])
+    assert temperature(Logistic(), np.array([[np.nan], [np.inf]]), y, np.ones(2), np.zeros(1)) == 1
+
+
+def test_final_models_are_as_sure_as_they_were_judged(monkeypatch):
+    """The factor of every recipe is on the output weights of its part of the model."""
+    table = labelled(300, n_classes=2, noise=0.5)
+    merged = []
+    monkeypatch.setattr(refined, "merge_models", lambda models: merged.append(models) or merge_models(models))
+    kept = []
+    monkeypatch.setattr(refined, "_train_well", lambda *given: kept.append(_train_well(*given)) or kept[-1])
+    settle_as = []
+    monkeypatch.setattr(refined, "settle", lambda *given: settle_as.append(settle(*given)) or settle_as[-1])
+    RFLAFClassifier(48, alpha=1e-7, random_state=0, n_jobs=1).fit(table.X, table.y[:, 0].astype(int))
+    (found,) = settle_as
+    assert min(found.factors) < 1
+    for (model, _), scaled, factor in zip(kept, merged[0], found.factors, strict=True):
+        np.testing.assert_array_equal(scaled.V, factor * model.V)
 
 
 def test_a_training_on_smoothed_labels_is_held_to_their_loss():

@@ -154,7 +154,11 @@ def _train_on_all_rows(fit: Fit, found: Settled) -> tuple[Refined, Array]:
         ),
         strict=True,
     )
-    return _with_one_shape(merge_models(models)), traces[0]
+    as_judged = [
+        model if factor == 1 else replace(model, V=factor * model.V)
+        for model, factor in zip(models, found.factors, strict=True)
+    ]
+    return _with_one_shape(merge_models(as_judged)), traces[0]
 
 
 def _train_well(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:

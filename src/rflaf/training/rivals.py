@@ -24,6 +24,7 @@ from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.training.solvers.refined.encoded_rows import read
 from rflaf.training.solvers.refined.race import Settled
 from rflaf.training.solvers.refined.search import Hunt
+from rflaf.training.solvers.refined.smoothing import CLASSES
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
@@ -159,7 +160,8 @@ def best_of_simple(fit: Fit) -> FitResult:
 
 def preferred_rival(fit: Fit, rivals: Sequence[Rival], losses: Array) -> Rival | None:
     """Return the rival to prefer to a refined model of ``losses``, None if there is none."""
-    return chosen_rival(rivals, losses) if fit.closed_form else _simplest(rivals, losses)
+    strict = fit.closed_form or isinstance(fit.problem.loss, CLASSES)
+    return chosen_rival(rivals, losses) if strict else _simplest(rivals, losses)
 
 
 def _best_of_signed(fit: Fit) -> FitResult:
@@ -179,7 +181,7 @@ def _best_of_signed(fit: Fit) -> FitResult:
 
 
 def chosen_rival(rivals: Sequence[Rival], losses: Array) -> Rival | None:
-    """Return the rival to prefer to a refined model of ``losses`` under the squared loss, None if there is none.
+    """Return the rival to prefer to a refined model of ``losses``, of squares or of classes; None if there is none.
 
     The mean and a linear model are if they do as well. Sums of functions must do better by a standard error of the
     difference: their ridge was chosen on the rows that judge them.

@@ -8,7 +8,7 @@ from rflaf.errors import Array
 from rflaf.functions.losses import Logistic, Loss, Softmax
 
 _LEAST_FACTOR = 0.2
-_HALVINGS = 30
+_HALVINGS = 12
 _CLEARLY = 1.0  # standard errors of the fall in loss
 
 
@@ -38,7 +38,7 @@ def temperature(loss: Loss, outputs: Array, y: Array, weight: Array, base: Array
     >>> temperature(Logistic(), f / 2, y, np.ones(2000), np.zeros(1))
     1.0
     """
-    if not isinstance(loss, Logistic | Softmax):
+    if not isinstance(loss, Logistic | Softmax) or not np.isfinite(outputs).all():
         return 1.0
     f, y = (np.asarray(outputs, np.float64) - base), y.astype(np.float64)
     share = weight / weight.sum()

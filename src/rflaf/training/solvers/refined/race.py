@@ -45,6 +45,8 @@ _N_KEPT, _N_KEPT_OF_FEW = 4, 5  # recipes go on to all folds
 _TRIED_AGAIN = 7  # recipes, without weak columns
 _LEAST_WIDTH = 2 * LANE  # of the model of a fold
 _MOST_BLENDED = 3
+_ALIKE = 2.01  # times the penalty
+_DOUBT_PAYS = 0.005  # of the error: what a doubt must win where it is not blended
 _AS_GOOD = 2.0  # standard errors of the difference to the best
 _LEAST_BLENDED_WIDTH = 3 * _LEAST_WIDTH  # of the model
 _FOLDS_FOR_WIDTHS = 2
@@ -65,6 +67,7 @@ class Settled:
     outliers: Outliers | None
     recipes: tuple[Recipe, ...]
     outputs: Array
+    factors: tuple[float, ...]
 
     @property
     def error(self) -> float:
@@ -98,8 +101,9 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         _log.info("%s", outliers)
         shape = replace(shape, loss=Huber(outliers.delta))
         best, trials = _tried([hunt], shape, tree, executor)
-    hunt, doubted = best, tree.doubted(trials[0].recipe)
-    trials = _with_others(hunt, _judged_shape(hunt, shape), doubted, trials, executor)
+    hunt = best
+    doubted = tree.doubted(trials[0].recipe, hunt.is_folded)
+    trials = _with_doubts(hunt, shape, doubted, trials, executor)
     for _ in range(0 if hunt.scales else _MOST_ROUNDS):
         narrower = without_weak_columns(hunt, trials[0])
         if narrower is None:
@@ -116,7 +120,8 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         shape = replace(shape, n_components=trials[0].width)
     blended = _blend(hunt, shape, _judged(hunt, trials))
     outputs = np.mean([trial.outputs for trial in blended], axis=0)
-    return Settled(hunt, tuple(trials), shape, outliers, tuple(trial.recipe for trial in blended), outputs)
+    recipes, factors = zip(*((trial.recipe, trial.factor) for trial in blended), strict=True)
+    return Settled(hunt, tuple(trials), shape, outliers, recipes, outputs, factors)
 
 
 def _to_try_again(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> Sequence[Trial]:
@@ -161,6 +166,20 @@ def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], e
         next_ones = [recipe for recipe in tree.following.get(trials[0].recipe, ()) if recipe not in tried]
         trials = _with_others(hunt, shape, next_ones, trials, executor)
     return trials
+
+
+def _with_doubts(
+    hunt: Hunt, shape: Shape, recipes: Sequence[Recipe], trials: list[Trial], executor: Executor
+) -> list[Trial]:
+    """Return the trials with those of recipes that are less sure.
+
+    Where no mean of recipes is taken, the best of them must pay.
+    """
+    tried = _with_others(hunt, _judged_shape(hunt, shape), recipes, trials, executor)
+    if hunt.is_folded or tried[0] is trials[0]:
+        return tried
+    pays = tried[0].error <= (1 - _DOUBT_PAYS) * trials[0].error
+    return tried if pays else sorted(tried, key=lambda trial: trial is not trials[0])
 
 
 def _with_others(
@@ -226,7 +245,19 @@ def _blend(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> list[Trial]:
         return list(trials[:1])
     best = hunt.losses(shape.loss, trials[0].outputs)
     as_good = [trial for trial in trials[1:] if not is_told_from(hunt.losses(shape.loss, trial.outputs), best)]
+    if isinstance(shape.loss, CLASSES):
+        return _unlike([trials[0], *as_good])[:_MOST_BLENDED]
     return [trials[0], *as_good][:_MOST_BLENDED]
+
+
+def _unlike(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials without those that two better ones resemble: of as many nodes, the penalty at most twofold."""
+    kept = list[Trial]()
+    for trial in trials:
+        penalties = [other.recipe.alpha for other in kept if other.recipe.nodes == trial.recipe.nodes]
+        if sum(max(alpha, trial.recipe.alpha) <= _ALIKE * min(alpha, trial.recipe.alpha) for alpha in penalties) < 2:
+            kept.append(trial)
+    return kept
 
 
 def is_told_from(losses: Array, best: Array) -> bool:

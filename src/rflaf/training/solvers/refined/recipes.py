@@ -14,7 +14,8 @@ _NODES_OF_A_ROW, _LEAST_STEPS_OF_A_PASS = 32, 16  # in batches for many nodes
 _MEMBERS = 0.2  # of the root of the width: two for a hundred components
 _LEAST_WIDTH = 2 * kernels.LANE  # of a member
 _STIFFER = 4.0
-_DOUBTS = (1.0, 0.02, 0.0), (0.5, 0.0, 1e-3), (1.0, 0.0, 1e-2)
+_SMOOTHED, _SLOWER = (1.0, 1.0, 0.02, 0.0), (1.0, 0.5, 0.0, 0.0)
+_SHRUNK, _SHRUNK_MORE = (0.5, 1.0, 0.0, 1e-3), (1.0, 1.0, 0.0, 1e-2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class Recipe:
     def batch(self, n_rows: int, n_nodes: int = 0) -> int:
         """Return the rows per step: steps that move nodes cost more, so fewer of them are made.
 
-        Every step moves all of ``n_nodes``; where these are many, it has a row for every 32 of them, if a pass still has 16 steps.
+        Every step moves all of ``n_nodes``; where these are many, it has a row for every 32 of them, as long as a pass
+        has 16 steps.
 
         >>> [Recipe(1e-4).batch(2800, n_nodes) for n_nodes in (0, 1000, 3000)]
         [32, 32, 128]
@@ -84,13 +86,13 @@ class RecipeTree:
     """The recipes to try: with few rows those of ``grid`` side by side, the stiffest last; with many a walk.
 
     The walk tries ``first``, then those in ``following`` for the best so far, as long as there are some. Then the best
-    is tried with each of ``doubts``: a factor on its penalty, a smoothing and a shrinkage.
+    is tried with each of ``doubts``: factors on its penalty and its rate, a smoothing and a shrinkage.
     """
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
     grid: tuple[Recipe, ...] = ()
-    doubts: tuple[tuple[float, float, float], ...] = ()
+    doubts: tuple[tuple[float, float, float, float], ...] = ()
 
     def for_classes(self, n_outputs: int) -> RecipeTree:
         """Return the tree for labels: stiffer ends of the grid, and ways to be less sure.
@@ -100,13 +102,20 @@ class RecipeTree:
         """
         ends = {bool(recipe.nodes): recipe for recipe in sorted(self.grid, key=lambda recipe: recipe.alpha)}
         stiffer = (replace(recipe, alpha=_STIFFER * recipe.alpha) for recipe in ends.values())
-        return replace(self, grid=(*self.grid, *stiffer), doubts=_DOUBTS if n_outputs > 1 else _DOUBTS[:2])
+        doubts = (_SMOOTHED, _SHRUNK, _SLOWER if n_outputs == 1 else _SHRUNK_MORE)
+        return replace(self, grid=(*self.grid, *stiffer), doubts=doubts)
 
-    def doubted(self, recipe: Recipe) -> tuple[Recipe, ...]:
-        """Return a recipe with each of the doubts."""
+    def doubted(self, recipe: Recipe, slower: bool = True) -> tuple[Recipe, ...]:
+        """Return a recipe with each of the doubts, ``slower`` ones included or not.
+
+        A slower training needs more rows to be judged by than one part held out.
+        """
         return tuple(
-            replace(recipe, alpha=factor * recipe.alpha, smoothing=smoothing, shrinkage=shrinkage)
-            for factor, smoothing, shrinkage in self.doubts
+            replace(
+                recipe, alpha=stiff * recipe.alpha, rate=fast * recipe.rate, smoothing=smoothing, shrinkage=shrinkage
+            )
+            for stiff, fast, smoothing, shrinkage in self.doubts
+            if slower or fast >= 1
         )
 
     def scaled(self, factor: float) -> RecipeTree:
@@ -122,7 +131,7 @@ class RecipeTree:
         """Return a tree with the penalty given: the search still chooses how columns move and curve."""
         tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
         grid = tuple(dict.fromkeys(replace(recipe, alpha=alpha) for recipe in self.grid))
-        doubts = tuple((1.0, smoothing, shrinkage) for _, smoothing, shrinkage in self.doubts)
+        doubts = tuple((1.0, fast, smoothing, shrinkage) for _, fast, smoothing, shrinkage in self.doubts)
         return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid, doubts)
 
 

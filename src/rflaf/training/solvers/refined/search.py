@@ -20,6 +20,7 @@ from rflaf.errors import Array
 from rflaf.functions._kernels.refined import Rows
 from rflaf.functions.losses import Loss
 from rflaf.rows.executors import Executor
+from rflaf.training.temperature import temperature
 
 from .encoded_rows import Encoding, RowsInMemory, encode
 from .ensemble import share_out, train_alone
@@ -48,13 +49,17 @@ _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A candidate's held-out loss and outputs (n_held_out, O), and the strength of its columns (n_features,)."""
+    """A candidate's held-out loss and outputs (n_held_out, O), and the strength of its columns (n_features,).
+
+    Log odds are those of the candidate times ``factor``, around those of the shares of the classes.
+    """
 
     recipe: Recipe
     width: int
     error: float
     outputs: Array = field(repr=False)
     strength: Array = field(default_factory=lambda: np.zeros(0), repr=False)
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +167,21 @@ class Hunt:
             members, moved = zip(*(answer for part, answer in own if part.split == split), strict=True)
             outputs.append(np.mean(members, axis=0))
             strengths.append(np.sqrt(np.sum([strength**2 for strength in moved], axis=0)))
-        held_out_outputs = np.concatenate(outputs)
+        held_out_outputs, factor = self._no_surer(shape, np.concatenate(outputs))
         error = self.mean_loss(shape.loss, held_out_outputs)
-        return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0))
+        return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0), factor)
+
+    def _no_surer(self, shape: Shape, outputs: Array) -> tuple[Array, float]:
+        """Return outputs no surer than the rows held out allow, and the factor on them.
+
+        Two classes alone are judged so: with more of them weak penalties seem best, whose factors are another at the
+        whole width.
+        """
+        rows, base = self.held_out, shape.base_of(outputs.shape[1])
+        if base.size > 1:
+            return outputs, 1.0
+        factor = temperature(shape.loss, outputs, self.table.y[rows], self.table.weight[rows], base)
+        return (outputs if factor == 1 else base + np.float32(factor) * (outputs - base)), factor
 
     def losses(self, loss: Loss, outputs: Array) -> Array:
         """Return a loss for every row held out, (n_held_out,), times its weight over their mean weight."""

@@ -28,8 +28,8 @@ from rflaf.functions.losses import Loss, Squared
 
 from .encoded_rows import FARTHEST, Encoding
 from .limits import Limits, bounded_start
-from .smoothing import CLASSES, smoothed
 from .recipes import Recipe
+from .smoothing import CLASSES, smoothed
 
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
