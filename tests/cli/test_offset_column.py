@@ -50,6 +50,17 @@ def test_a_column_of_exposures_or_offsets_is_that_of_arrays(claims, capsys, tmp_
     np.testing.assert_allclose(measured["metrics"]["rmse"], error, rtol=1e-6)
 
 
+def test_few_different_counts_are_numbers_beside_an_exposure_or_a_loss_of_numbers(claims, capsys, tmp_path):
+    _, rows = claims
+    few = tmp_path / "few.csv"
+    rows.assign(claims=rows["claims"].clip(0, 3)).to_csv(few, index=False)
+    base = ("fit", few, "--target", "claims", "--out", tmp_path / "few.rflaf", *QUICK)
+    assert json.loads(output(capsys, *base))["task"] == "classification"
+    for told in (("--offset", "years"), ("--set", "loss=huber"), ("--set", "loss=poisson", "--exposure", "years")):
+        assert json.loads(output(capsys, *base, *told))["task"] == "regression"
+    assert json.loads(output(capsys, *base, "--set", "loss=squared_hinge"))["task"] == "classification"
+
+
 def test_what_an_offset_does_not_go_with_is_refused(claims, capsys, tmp_path):
     path, rows = claims
     poisson = ("--set", "loss=poisson")

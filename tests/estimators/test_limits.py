@@ -162,6 +162,7 @@ def test_a_model_that_cannot_keep_a_limit_is_refused(name, other):
         ({"monotone": {"town": 1}}, "a monotone column must hold numbers; 'town' does not; got 'a category'"),
         ({"interactions": "all"}, "interactions must be None, 'none' or a list of pairs"),
         ({"interactions": [("age", "wealth")]}, "interactions must name columns of X; got 'wealth'"),
+        ({"interactions": [("age", "age")]}, "interactions must pair different columns; got ('age', 'age')"),
         ({"interactions": "none", "n_components": 2}, "n_components must be at least 3, one per column and pair"),
     ],
 )

@@ -161,6 +161,10 @@ def test_offsets_that_cannot_be_used_are_refused():
     model = RFLAFRegressor(3, **RUNGS["random"])
     with pytest.raises(InvalidParameterError, match=r"offset must be 30 finite numbers, one per row.*np.log"):
         model.fit(X[:30], Y[:30], offset=np.ones(29))
+    with pytest.raises(InvalidParameterError, match="could not convert string to float: 'a'"):
+        model.fit(X[:30], Y[:30], offset=["a"] * 30)
+    with pytest.raises(InvalidParameterError, match="nan in row 3"):
+        model.fit(X[:30], Y[:30], offset=np.where(np.arange(30) == 3, np.nan, 1.0))
     with pytest.raises(InvalidParameterError, match="an offset needs targets given as an array"):
         model.fit(pd.DataFrame(X[:30], columns=["a", "y"]), "y", offset=np.ones(30))
     with pytest.raises(InvalidParameterError, match="offset acts on plain predictions"):

@@ -190,6 +190,18 @@ def test_reasons_of_a_regressor_sum_to_its_prediction(regressor):
     assert reasons.ranked(2)[0][0] == f"x{np.argmax(np.abs(reasons.values[2]))}"
 
 
+def test_a_notebook_shows_values_and_what_they_add_as_text(mixed):
+    table, model = mixed
+    renamed = replace(model.explain(table[:6]), feature_names=["<i>", "size", "pet"])
+    page = renamed._repr_html_()
+    assert repr(renamed) == "Reasons(6 rows, 3 columns, 3 outputs)"
+    assert page.count("<tr>") == 1 + 5
+    assert "&lt;i&gt;" in page
+    assert "<i>" not in page
+    assert f"{renamed.values[4, 1, 0]:+.3g}" in page
+    assert f"{model.decision_function(table[4:5])[0, 0]:.4g}" in page
+
+
 def test_reasons_of_a_table_are_by_its_columns_and_classes(mixed):
     table, model = mixed
     reasons = model.explain(table[:6])

@@ -10,7 +10,7 @@ import json
 import re
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -59,6 +59,12 @@ class Task(StrEnum):
     AUTO = "auto"
     REGRESSION = "regression"
     CLASSIFICATION = "classification"
+
+
+_TASKS = {
+    **dict.fromkeys(("log_loss", "squared_hinge"), Task.CLASSIFICATION),
+    **dict.fromkeys(("squared", "huber", "quantile", "poisson", "gamma", "tweedie"), Task.REGRESSION),
+}  # by the name of the loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ class FitCommand:
         if not 0 <= self.seed < 2**32:
             raise InvalidParameterError("--seed must be a whole number from 0 to 4294967295", self.seed, "Use 0.")
         parameters = {"random_state": self.seed, **_settings(self.setting or [], self.width, self.memory)}
-        scanned, aim, n_unknown = self._scan(parameters.get("memory"))
+        scanned, aim, n_unknown = self._scan(parameters)
         estimator = _make_estimator(aim.task, parameters)
         started = time.perf_counter()
         caught = _fit_recorded(estimator, self._without_offset(scanned, aim, estimator), aim)
@@ -142,7 +148,7 @@ class FitCommand:
             remark(f"rflaf: {line}")
         show(_fit_values(estimator, provenance, self.out), _fit_lines(estimator, provenance, self.out), self.as_json)
 
-    def _scan(self, memory: int | None) -> tuple[ScannedTable, TargetEncoding, int]:
+    def _scan(self, parameters: Mapping[str, Any]) -> tuple[ScannedTable, TargetEncoding, int]:
         """Return the rows to train on, scanned, the target, and how many rows lack it; columns by name or number."""
         table = read_from(self.data, self.header, self.encoding)
         names = column_names(table)
@@ -165,13 +171,20 @@ class FitCommand:
                     raise InvalidParameterError(rule, name, "Leave it out, or predict another column.")
             for both in sorted(set(exclude) & set(categories)):
                 raise InvalidParameterError("--category must name a column that is kept", both, "Do not --drop it too.")
-            scanned = scan_table(table, name, memory=memory)
+            scanned = scan_table(table, name, memory=parameters.get("memory"))
         n_unknown = scanned.summary.columns[name].n_missing if self.drop_missing_target else 0
         scanned = replace(scanned, summary=scanned.summary.without_gaps(name)) if n_unknown else scanned
         _refuse_useless(scanned, name)
         known_parts = [None if one is None else find_column(one, names) for one in (self.offset, self.exposure)]
-        aim = with_offset_column(make_target(scanned.summary, name, self.task.value), *known_parts)
+        aim = with_offset_column(make_target(scanned.summary, name, self._task(parameters.get("loss"))), *known_parts)
         return scanned, aim, n_unknown
+
+    def _task(self, loss: Any) -> str:
+        """Return the task asked for, or that of the loss, or a regression beside an offset; "auto" if none says."""
+        if self.task is not Task.AUTO:
+            return self.task.value
+        beside = None if self.offset is None and self.exposure is None else Task.REGRESSION
+        return (_TASKS.get(str(loss), beside) or Task.AUTO).value
 
     def _without_offset(self, scanned: ScannedTable, aim: TargetEncoding, estimator: Any) -> ScannedTable:
         """Return the rows to train on with the targets and weights that an offset leaves; the same without one."""

@@ -112,6 +112,9 @@ class _Columns:
         together = []
         for given in interactions:
             places = sorted({self.place(column, "interactions") for column in given})
+            if len(places) < 2:
+                rule = "interactions must pair different columns"
+                raise InvalidParameterError(rule, given, "Every column acts alone anyway: leave this one out.")
             columns = tuple(number for at in places for number in self.encoded[at])
             if columns:
                 together.append(ColumnSet(columns, len(places)))

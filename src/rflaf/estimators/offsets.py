@@ -34,10 +34,15 @@ def with_offset(loss: Loss, mean: Array, offset: Any) -> Array:
 
 
 def _checked(offset: Any, n_rows: int) -> Array:
-    off = np.asarray(offset, np.float64)
-    if off.shape != (n_rows,) or not np.isfinite(off).all():
-        rule, given = f"offset must be {n_rows} finite numbers, one per row", f"shape {off.shape}"
-        raise InvalidParameterError(rule, given, "Pass np.log(exposure) under a loss of logarithms.")
+    rule, remedy = f"offset must be {n_rows} finite numbers, one per row", "Pass np.log(exposure) under a loss of logs."
+    try:
+        off = np.asarray(offset, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(rule, str(error), remedy) from error
+    if off.shape != (n_rows,):
+        raise InvalidParameterError(rule, f"shape {off.shape}", remedy)
+    if not np.isfinite(off).all():
+        raise InvalidParameterError(rule, f"{off[~np.isfinite(off)][0]} in row {np.argmin(np.isfinite(off))}", remedy)
     return off[:, None]
 
 

@@ -25,9 +25,12 @@ from rflaf.rows.tables import as_table
 
 from .metrics import levels_of
 from .rows_in import ReadsRows
+from .svg import Markup, element
+
+_SHOWN = 5  # rows, in a notebook
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Reasons:
     """Contributions of the columns to f, the prediction before the link, at some rows.
 
@@ -54,6 +57,29 @@ class Reasons:
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
+
+    def __repr__(self) -> str:
+        outputs = "" if self.output_names is None else f", {len(self.output_names)} outputs"
+        return f"Reasons({len(self)} rows, {len(self.feature_names)} columns{outputs})"
+
+    def _repr_html_(self) -> str:
+        """Show the first rows in a notebook: every column's value and what it adds, strong where it adds most."""
+        titles = ["base", *self.feature_names, "sum"]
+        head = element("tr", *[element("th", title) for title in titles])
+        rows = [element("tr", *self._cells_of(row)) for row in range(min(len(self), _SHOWN))]
+        which = "" if self.output_names is None else f"; shown: {self.output_names[0]}"
+        return element("div", element("p", f"{self!r}{which}"), element("table", head, *rows))
+
+    def _cells_of(self, row: int) -> list[Markup]:
+        one = self.values.ndim == 2
+        values = self.values[row] if one else self.values[row, :, 0]
+        base = float(self.base_values[row] if one else self.base_values[row, 0])
+        most = np.abs(values).max(initial=0)
+        cells = [
+            element("td", element("b" if abs(added) == most > 0 else "span", f"{added:+.3g}"), f" ({value})")
+            for added, value in zip(values.tolist(), self.data[row].tolist(), strict=True)
+        ]
+        return [element("td", f"{base:.4g}"), *cells, element("td", f"{base + float(values.sum()):.4g}")]
 
     def ranked(self, row: int = 0, output: int = 0) -> list[tuple[str, Any, float]]:
         """Return name, value and contribution of every column of one row, the largest contribution first.
