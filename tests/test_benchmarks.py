@@ -43,6 +43,7 @@ RUNS = {  # script: a small run, and what its table shows
     "bench_fit": ("--rows 60 --rounds 1 --widths 3", r"fit, S=3, float32: rflaf / RBFSampler \+ Ridge .* ratio"),
     "bench_import": ("--rounds 1", r"import: rflaf / sklearn.linear_model .* ratio"),
     "bench_leverage": ("--rows 200 --rounds 1 --pool 20", r"leverage scores, pool 20, float32: .*\npeak memory"),
+    "many_levels": ("--rows 300 --width 3 --seeds 0", r"\| reg-shops \| [\d.]+ \| [\d.]+ \| [\d.]+ "),
     "mutants": ("rows/folds.py --most 1 --minutes 5", r"killed"),
     "precision": ("--sets reg-line --rows 60 --width 3", r"\| reg-line \| \d\.\de-\d\d, [\d.]+ \|"),
     "smaller": (
