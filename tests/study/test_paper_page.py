@@ -37,7 +37,7 @@ def test_shipped_records_have_their_checksum_and_versions(shipped, name):
 
 def test_a_table_made_of_records_has_every_cell(shipped):
     rows = page.regimes_table(shipped["regimes"]).splitlines()[2:]
-    assert len(rows) == 6
+    assert len(rows) == 8
     trials = [record.trial for record in shipped["placebo"]]
     cells = {(trial.data, trial.protocol, trial.width) for trial in trials}
     assert len(page.placebo_table(shipped["placebo"]).splitlines()) == 2 + len(cells)

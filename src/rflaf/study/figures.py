@@ -96,8 +96,10 @@ def _label(ax: Any, ticks: list[int]) -> None:
 def _bar(ax: Any, one: Difference) -> None:
     change, low, high = (100 * float(value or 0.0) for value in (one.change, one.change_low, one.change_high))
     bars = [[change - low], [high - change]] if low <= change <= high else None  # a single seed has no interval
-    colour = list(_COLOURS.values())[NAMES.index(one.data)]
-    ax.errorbar([one.spread], [change], yerr=bars, fmt="o", ms=5, capsize=3, color=colour, label=one.data)
+    setting, fast, _ = one.data.partition("-fast")  # the same colour, the point open
+    colour = list(_COLOURS.values())[NAMES.index(setting)]
+    face = "white" if fast else colour
+    ax.errorbar([one.spread], [change], yerr=bars, fmt="o", ms=5, mfc=face, capsize=3, color=colour, label=one.data)
 
 
 def save_figure(figure: Any, stem: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Where leverage weighting helps: six made-up settings, from even leverage scores to scores that spread by 26.
+"""Where leverage weighting helps: made-up settings, from even leverage scores to scores that spread by 26.
 
 Every setting has rows x, a density p(w) and a target that a part of the density sees:
 
@@ -10,6 +10,8 @@ Every setting has rows x, a density p(w) and a target that a part of the density
 | too-long | 3 columns N(0, 1) | 10 % N(0, I), 90 % a hundred times it | as too-short |
 | cauchy | 5 columns N(0, 1) | isotropic Cauchy | sin 2 x_1 + cos(2 x_2 - 2 x_3) |
 | gaussian | 5 columns N(0, 1) | N(0, I): the control | as cauchy |
+| too-short-fast | as too-short | as too-short | as too-short, of x times 3/2 |
+| too-long-fast | as too-long | as too-long | as too-long, of x times 2 |
 
 There are 2,000 rows to fit, with noise of a twentieth of the deviation, and 4,000 without noise to test. All goes
 through the public estimators, with ``scale=False``, ``bandwidth=1``, 17 RBF functions and scores at
@@ -21,7 +23,7 @@ exactly, from the same shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import process_time
 from typing import ClassVar
 
@@ -144,6 +146,11 @@ def _of_three_columns(X: Array) -> Array:
     return np.sin(2 * X[:, 0] + 0.5) + np.cos(1.5 * X[:, 1] - X[:, 2])
 
 
+def _faster(target: Callable[[Array], Array], speed: float) -> Callable[[Array], Array]:
+    """Return the target of rows ``speed`` times as long: the harder to see by short directions."""
+    return lambda X: target(speed * X)
+
+
 def _of_first_columns(X: Array) -> Array:
     return np.sin(3 * X[:, 0]) + np.cos(4 * X[:, 1]) + np.sin(6 * X[:, 2])
 
@@ -165,6 +172,14 @@ REGIMES: dict[str, Regime] = {
     "too-long": Regime(3, TwoLengths(0.9, 100.0), _normal_rows, _of_three_columns, "p(w) 90 % too long, d=3"),
     "cauchy": Regime(5, Cauchy(), _normal_rows, _of_five_columns, "Cauchy p(w), d=5"),
     "gaussian": Regime(5, Gaussian(), _normal_rows, _of_five_columns, "Gaussian control, d=5"),
+}
+REGIMES |= {  # the gain depends on the target too
+    f"{name}-fast": replace(
+        REGIMES[name],
+        target=_faster(_of_three_columns, speed),
+        words=f"{REGIMES[name].words}, a target {speed:g} x as fast",
+    )
+    for name, speed in (("too-short", 1.5), ("too-long", 2.0))
 }
 NAMES = tuple(REGIMES)
 
