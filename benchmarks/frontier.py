@@ -320,10 +320,12 @@ def draw_sets(records: Sequence[Record], path: Path) -> None:
         top, low = 1.6 * np.median([one["error"] for one in group]), min(one["error"] for one in group)
         ax.step([one["batch_us"] for one in best], [one["error"] for one in best], where="post", color=ORANGE, lw=1.5)
         shown = [one for one in group if one["error"] < max(top, 1.5 * low)]
+        top = max(one["error"] for one in shown)
+        pad = 0.1 * (top - low)
         for one in shown:
             ours = one["method"].startswith(OURS)
             ax.plot(one["batch_us"], one["error"], "o", color=BLUE if ours else GREY, ms=6 if ours else 4)
-        ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(0.93 * low, max(top, 1.5 * low)))
+        ax.set(xscale="log", title=name.removeprefix("reg-"), ylim=(low - 1.5 * pad, top + pad))
         ax.xaxis.set_major_formatter("{x:g}")
         ax.margins(x=0.15)
         ax.tick_params(labelsize=7, which="both")
