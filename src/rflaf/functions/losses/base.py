@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 
+_STEP = 1e-5  # of differences, times one and the size of f
+_FARTHEST, _HALVINGS = 1e150, 60
 LEAST_SHARE = 1e-6  # the share of a rarer class, or a smaller mean count, in `Loss.constant`
 
 
@@ -28,8 +32,21 @@ def same_units(n_outputs: int) -> Units:
     return Units(zero, one, zero, one)
 
 
+def _zero_of(slope: Callable[[float], float]) -> float:
+    """Return where a rising function changes its sign, as far as it does within the numbers."""
+    low, high, reach = -1.0, 1.0, 1.0
+    while slope(low) > 0 and reach < _FARTHEST:
+        reach, low, high = 2 * reach, low - 2 * reach, low
+    while slope(high) < 0 and reach < _FARTHEST:
+        reach, low, high = 2 * reach, high, high + 2 * reach
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if slope(middle) > 0 else (middle, high)
+    return (low + high) / 2
+
+
 class Loss:
-    """Convex loss. Subclasses define `value`, `slope`, `curvature` and `constant`, and override the rest as needed.
+    """Convex loss. Subclasses define `value` and `slope`, and override the rest as needed.
 
     Attributes
     ----------
@@ -55,23 +72,44 @@ class Loss:
 
     def value(self, f: Array, y: Array) -> Array:
         """Return the loss of every row, (n_rows,), for ``f`` and ``y`` (n_rows, n_outputs)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define value(f, y), the loss of every row")
 
     def slope(self, f: Array, y: Array) -> Array:
         """Return the derivatives in f, (n_rows, n_outputs)."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define slope(f, y), the derivatives in f")
 
     def value_and_slope(self, f: Array, y: Array) -> tuple[Array, Array]:
         """Return `value` and `slope`, in one go where they share work."""
         return self.value(f, y), self.slope(f, y)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return the second derivatives in every output, (n_rows, n_outputs): the diagonal of the Hessian of a row."""
-        raise NotImplementedError
+        """Return the second derivatives in every output, (n_rows, n_outputs): the diagonal of the Hessian of a row.
+
+        By differences of `slope` unless a loss knows better.
+        """
+        found = np.empty(f.shape)
+        for output in range(f.shape[1]):
+            step = np.zeros(f.shape)
+            step[:, output] = _STEP * (1 + np.abs(f[:, output]))
+            rise = self.slope(f + step, y)[:, output] - self.slope(f - step, y)[:, output]
+            found[:, output] = np.maximum(rise / (2 * step[:, output]), 0)
+        return found
 
     def constant(self, y: Array, weight: Array) -> Array:
-        """Return the approximately best constant answer (n_outputs,) for ``y`` (n_rows, n_outputs)."""
-        raise NotImplementedError
+        """Return the approximately best constant answer (n_outputs,) for ``y`` (n_rows, n_outputs).
+
+        By halving where the mean slope of every output changes its sign, unless a loss knows better.
+        """
+        f = np.zeros(y.shape[1])
+        for output in range(f.size):
+            f[output] = _zero_of(partial(self._mean_slope, f, output, y, weight))
+        return f
+
+    def _mean_slope(self, f: Array, output: int, y: Array, weight: Array, value: float) -> float:
+        """Return the mean slope in an output where all rows have the answer ``f`` but ``value`` in that output."""
+        answers = np.tile(f, (len(y), 1))
+        answers[:, output] = value
+        return float(weight @ self.slope(answers, y)[:, output])
 
     def mean(self, f: Array) -> Array:
         """Return the expected y for ``f`` (n_rows, n_outputs): the inverse of the link."""
