@@ -6,10 +6,11 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rflaf.errors import InvalidParameterError
-from rflaf.study import archive, page
+from rflaf.study import archive, experiments, page
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 
@@ -44,6 +45,16 @@ def test_a_table_made_of_records_has_every_cell(shipped):
     pools = {(trial.data, trial.pool, trial.width) for trial in (one.trial for one in shipped["pools"]) if trial.pool}
     assert len(page.pools_table(shipped["pools"]).splitlines()) == 2 + len(pools)
     assert len(page.cost_table(shipped["placebo"]).splitlines()) == 2 + 2 * 2
+
+
+def test_the_quick_effort_is_shipped_whole_and_its_seconds_add_up(shipped):
+    names = [name for name in experiments.names() if experiments.read(name).by_default]
+    trials = {trial for name in names for trial in experiments.read(name).trials("quick")}
+    assert {record.trial for record in shipped["quick"]} == trials
+    *rows, total = [line.split("|")[3:6] for line in page.share_table(shipped["quick"]).splitlines()[2:]]
+    sums = np.array(rows, float).sum(axis=0)
+    np.testing.assert_allclose(sums, np.array(total, float), atol=0.5 * len(rows))
+    assert sums[0] == len(trials)
 
 
 def test_the_command_rewrites_a_page_and_refuses_unknown_tables(tmp_path, shipped):

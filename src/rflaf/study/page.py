@@ -20,7 +20,7 @@ from .regimes import REGIMES
 from .result_tables import markdown_table, words
 from .trials import Record
 
-SHIPPED = ("placebo", "pools", "regimes")
+SHIPPED = ("placebo", "pools", "regimes", "quick", "exact")
 _SHOWN = (("leverage", "plain"), ("placebo", "plain"), ("leverage", "placebo"), ("without_replacement", "leverage"))
 _MARK = re.compile(r"(<!-- table ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -117,12 +117,29 @@ def cost_table(records: Sequence[Record]) -> str:
     return markdown_table(["data", "protocol", "pool", *(f"S = {width}" for width in widths)], rows)
 
 
+def share_table(records: Sequence[Record]) -> str:
+    """Return the number of trials and their processor seconds, pools apart, by protocol and data, and in all."""
+    kinds: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        kinds.setdefault((record.trial.protocol, record.trial.data), []).append(record)
+    rows = [[*kind, str(len(own)), *map("{:.0f}".format, _seconds(own))] for kind, own in sorted(kinds.items())]
+    total = ["all", "", str(len(records)), *map("{:.0f}".format, _seconds(records))]
+    return markdown_table(["protocol", "data", "trials", "fits", "pools"], [*rows, total])
+
+
+def _seconds(records: Sequence[Record]) -> tuple[float, float]:
+    """Return the seconds of all fits and of their pools, each counted once."""
+    pools = {record.trial.group: record.pool_seconds for record in records}
+    return sum(record.fit_seconds for record in records), sum(pools.values())
+
+
 TABLES: dict[str, tuple[str, Callable[[Sequence[Record]], str]]] = {  # name -> (shipped records, table)
     "placebo": ("placebo", placebo_table),
     "pools": ("pools", pools_table),
     "regimes": ("regimes", regimes_table),
     "regimes-placebo": ("regimes", regimes_placebo_table),
     "cost": ("placebo", cost_table),
+    "share": ("quick", share_table),
 }
 
 
