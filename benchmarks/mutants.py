@@ -30,7 +30,11 @@ import sklearn.linear_model
 import sklearn.model_selection  # noqa: F401
 
 ROOT = Path(__file__).resolve().parent.parent
-MODEL = "tests/model/test_"
+MODEL, LIMITS, LEVELS = (
+    "tests/model/test_",
+    "tests/estimators/test_limits.py::test_",
+    "tests/rows/test_newcomers.py::test_",
+)
 TESTS = {
     "functions/losses/labels_and_counts.py": ["tests/functions/test_loss_digits.py", "tests/functions/test_losses.py",
                                               "tests/functions/test_more_losses.py"],
@@ -44,6 +48,17 @@ TESTS = {
     "rows/moments.py": ["tests/rows/test_moments.py"],
     "rows/weights.py": ["tests/rows/test_weights.py"],
     "rows/folds.py": ["tests/rows/test_folds.py"],
+    "rows/tables/statistics.py": [f"{LEVELS}a_statistic_is_cross_fitted_and_shrunken_as_the_formula_says",
+                                  f"{LEVELS}a_level_that_has_all_the_weight_tells_nothing_of_the_others",
+                                  f"{LEVELS}many_levels_are_learned_and_nothing_leaks",
+                                  "tests/torture/test_regressions.py::"
+                                  "test_the_unit_of_weights_has_no_effect_on_statistics_of_levels"],
+    "training/blend.py": ["tests/training/test_blend.py"],
+    "training/signed_lines.py": [f"{LIMITS}signed_lines_are_bounded_least_squares",
+                                 f"{LIMITS}one_row_that_weighs_something_is_answered_by_its_target",
+                                 f"{LIMITS}very_few_rows_keep_the_directions_under_every_loss",
+                                 f"{LIMITS}rows_that_fall_where_the_model_must_rise_are_answered_by_a_constant"],
+    "training/temperature.py": ["tests/training/test_temperature.py"],
     "training/solvers/leverage.py": ["tests/training/test_leverage.py", "tests/training/test_algorithm1.py"],
 }  # fmt: skip
 REASONS = {  # part of a line -> why a mutant of it may live

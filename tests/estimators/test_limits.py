@@ -242,6 +242,28 @@ def test_very_few_rows_of_a_table_keep_the_direction_of_a_number_beside_levels(t
         assert (change > 0.1).all() if sign == 1 else (change == 0).all()
 
 
+def test_the_ridge_of_signed_lines_has_the_lowest_error_of_rows_left_out():
+    rows = X[:17, :3]
+    y = rows @ [1.0, -0.3, 0.4] + 1.2 * np.random.default_rng(2).standard_normal(17)
+    Z, t = (rows - rows.mean(axis=0)) / rows.std(axis=0), (y - y.mean()) / y.std()
+
+    def lines(ridge, kept):
+        A = np.r_[np.c_[Z[kept], np.ones(len(kept))] / np.sqrt(len(kept)), np.sqrt(ridge) * np.eye(4)[:3]]
+        low = [0.0, -np.inf, -np.inf, -np.inf]
+        return lsq_linear(A, np.r_[t[kept] / np.sqrt(len(kept)), np.zeros(3)], (low, np.inf), tol=1e-14).x
+
+    def error(ridge):
+        left_out = [lines(ridge, np.delete(np.arange(17), i)) for i in range(17)]
+        return np.mean([(Z[i] @ x[:3] + x[3] - t[i]) ** 2 for i, x in enumerate(left_out)])
+
+    ridges = 10.0 ** np.arange(1, -8, -1)
+    best = ridges[np.argmin([error(ridge) for ridge in ridges])]
+    model = RFLAFRegressor(monotone={0: 1}, random_state=0).fit(rows, y)
+    x = lines(best, np.arange(17))
+    assert best == 1
+    assert_allclose(model.predict(rows), y.mean() + y.std() * (Z @ x[:3] + x[3]), atol=1e-5)
+
+
 @pytest.mark.parametrize("loss", ["squared", "poisson"])
 def test_one_row_that_weighs_something_is_answered_by_its_target(loss):
     X = np.random.default_rng(0).standard_normal((6, 2))

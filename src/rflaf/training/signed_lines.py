@@ -83,8 +83,10 @@ class _Lines:
 def judge_signed_lines(fit: Fit, spec: FitSpec, hunt: Hunt) -> SignedLines:
     """Return the lines whose ridge has the lowest loss on the rows that the splits of a hunt hold out."""
     _, directions = draw_pool(replace(fit, spec=spec))
-    lines = _lines(fit, expand(directions, spec.basis, np.float64), hunt.table)
-    ridges, best, rises = _RIDGES * max(fit.problem.curvature, 1e-6) / 2, (np.inf, 0.0, np.empty(0)), 0
+    features = expand(directions, spec.basis, np.float64)
+    lines = _lines(fit, features, hunt.table)
+    ridges = _RIDGES * max(fit.problem.curvature, 1e-6) / 2 * float(features.T[0, 0]) ** 2  # the spread of a feature
+    best, rises = (np.inf, 0.0, np.empty(0)), 0
     solutions = [_nothing(fit, lines)] * len(hunt.splits)
     for ridge in ridges:
         pairs = zip(hunt.splits, solutions, strict=True)
