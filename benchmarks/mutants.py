@@ -69,6 +69,8 @@ REASONS = {  # part of a line -> why a mutant of it may live
     "_PIVOT_FLOOR": "the floor is a choice within decades",
     "_EIGENVALUE_FLOOR": "likewise",
     "_AS_GOOD": "likewise",
+    "_CLEARLY = ": "likewise",
+    "_RIDGES = ": "another end of the grid is as good",
     "_MOST_DEGREES": "likewise",
     "_POWER_": "steps and tolerance of a power iteration",
     "moments.shape[0]": "the matrix is square",
