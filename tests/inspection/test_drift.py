@@ -193,6 +193,3 @@ def test_the_report_says_how_many_targets_intervals_and_sets_hold(tmp_path):
     limits = model.predict_interval(X[150:], 0.9)
     inside = np.mean((limits[:, 0] <= y[150:]) & (y[150:] <= limits[:, 1]))
     assert f"those of 90% hold {100 * inside:.0f}% of the targets" in report_of(model, X[150:], y[150:], tmp_path / "a")
-    fan = RFLAFRegressor(3, loss="quantile", quantile=[0.1, 0.9], directions="random", alpha=1e-3, random_state=0)
-    with pytest.raises(InvalidParameterError, match=r"one answer per target; got '2 quantiles'"):
-        report_of(fan.fit(X[:50], y[:50]), X[150:], y[150:], tmp_path / "b")
