@@ -16,7 +16,7 @@ def smoothed(loss: Loss, y: Array, share: float) -> Array:
     Every output of the logistic loss has two classes.
 
     >>> from rflaf.functions.losses import Softmax
-    >>> smoothed(Softmax(), np.eye(4, dtype=np.float32), 0.2)[0].round(2).tolist()
+    >>> smoothed(Softmax(), np.eye(4), 0.2)[0].round(2).tolist()
     [0.85, 0.05, 0.05, 0.05]
     """
     n_classes = y.shape[1] if isinstance(loss, Softmax) else 2
