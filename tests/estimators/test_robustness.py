@@ -142,6 +142,7 @@ def test_an_awkward_table_of_few_rows_is_fitted_and_predicted_by_default(seed):
 # Single awkward cases
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [{}, PAPER, {**PAPER, "sampling": LeverageSampling(40)}], ids=["refined", "plain", "leverage"]
 )
@@ -194,6 +195,7 @@ def test_a_column_far_from_zero_keeps_its_digits(dtype, mean, settings):
     assert RFLAFRegressor(20, random_state=0, **settings).fit(moved, y).score(moved, y) > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @refined_or_plain

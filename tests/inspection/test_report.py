@@ -500,6 +500,7 @@ def background(page):
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
+@pytest.mark.slow
 def test_light_and_dark_follow_the_system_and_the_button(visit):
     light, dark = visit("bent", scheme="light"), visit("bent", scheme="dark")
     colours = background(light), background(dark)
@@ -510,6 +511,7 @@ def test_light_and_dark_follow_the_system_and_the_button(visit):
     assert background(light) == colours[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_stand_out_from_the_paper(visit, scheme):
     """Contrast of at least 4.5 to one, of text in every role, also in charts."""
@@ -538,6 +540,7 @@ def contrast(ink: str, paper: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 def test_the_pointer_reads_values_off_a_chart(visit):
     page = visit("bent")
     page.emulate_media(reduced_motion="reduce")  # scrolling that goes on would hide the values again
@@ -553,6 +556,7 @@ def test_the_pointer_reads_values_off_a_chart(visit):
     assert tip.is_hidden()
 
 
+@pytest.mark.slow
 def test_everything_is_reached_and_read_by_keyboard(visit):
     page = visit("bent")
     page.keyboard.press("Tab")
@@ -586,6 +590,7 @@ def test_every_chart_and_control_has_a_name(visit):
     assert page.evaluate("[...document.querySelectorAll('h1')].length") == 1
 
 
+@pytest.mark.slow
 def test_the_switches_of_the_activations_switch(visit):
     page = visit("bent", 1280)
     line = page.locator("[data-own]:not([data-own='1'])").last  # of the largest both scales are the same
@@ -600,6 +605,7 @@ def test_the_switches_of_the_activations_switch(visit):
     assert page.said == []
 
 
+@pytest.mark.slow
 def test_the_page_prints_without_its_controls(visit):
     page = visit("bent", scheme="dark")
     page.emulate_media(media="print")

@@ -180,6 +180,7 @@ def three_records(path):
     return path.read_bytes()
 
 
+@pytest.mark.slow
 def test_any_changed_byte_is_refused_by_the_name_of_the_file(tmp_path):
     path = tmp_path / "file"
     whole = three_records(path)

@@ -176,6 +176,7 @@ def test_directions_of_a_model_in_the_units_of_its_kernel_are_standard_normal(ro
         ({"basis": "rbf"}, "directions must be random for a kernel in closed form; got 'refined'"),
     ],
 )
+@pytest.mark.slow
 def test_models_without_a_closed_form_are_refused_with_the_reason(rows, arguments, message):
     X, y = (values[:40] for values in rows)
     model = RFLAFRegressor(5, **{"random_state": 0, **arguments}).fit(X, y)

@@ -97,9 +97,9 @@ def distil(
     >>> from sklearn.ensemble import ExtraTreesClassifier
     >>> import rflaf
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((300, 2))
+    >>> X = rng.standard_normal((120, 2))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "even", "odd")
-    >>> student = rflaf.distil(ExtraTreesClassifier(50, random_state=0), X, y, folds=3, random_state=0)
+    >>> student = rflaf.distil(ExtraTreesClassifier(20, random_state=0), X, y, folds=2, random_state=0)
     >>> student.predict([[1.0, 1.0], [1.0, -1.0]])
     array(['even', 'odd'], dtype='<U4')
     """
