@@ -456,6 +456,7 @@ def test_numbers_that_are_none_are_refused_with_their_partition(odd, rows, here)
 def test_targets_and_weights_that_cannot_be_used_are_refused(rows, here):
     X, y, labels, weight = rows
     assert "positive entry" in refusal(named_regressor(), cut(X, 3), cut(y, 3), cut(0 * weight, 3))
+    assert "the sum of the weights" in refusal(named_regressor(), cut(X, 3), cut(y, 3), cut(0 * weight + 1e306, 3))
     assert "counts must not be negative" in refusal(named_regressor(loss="poisson"), cut(X, 3), cut(y - 6, 3))
     classifier = RFLAFClassifier(5, **PAPER)
     assert "at least two classes" in refusal(classifier, cut(X, 3), cut(labels[:1].repeat(N), 3))

@@ -484,6 +484,22 @@ def test_a_bad_value_of_a_csv_file_is_named(tmp_path):
         assert part in message
 
 
+@pytest.mark.parametrize("door", ["parquet", "csv", "npy"])
+def test_weights_whose_sum_is_beyond_double_precision_are_refused(door, tmp_path):
+    weight = np.full(N, 1e306)  # each a number, their sum none
+    far = TABLE.select([*INPUTS, "y"]).append_column("w", pa.array(weight))
+    if door == "parquet":
+        message = refused(rows(write(tmp_path / "rows", (100, 350), 77, far)), "y", "w")
+    elif door == "csv":
+        csv.write_csv(far, tmp_path / "rows.csv")
+        message = refused(tmp_path / "rows.csv", "y", "w")
+    else:
+        for name, values in {"X": X, "y": Y, "w": weight}.items():
+            np.save(tmp_path / f"{name}.npy", values)
+        message = refused(*(tmp_path / f"{name}.npy" for name in "Xyw"))
+    assert "the sum of the weights must be a finite number; got inf. Divide all weights" in message
+
+
 def test_names_that_do_not_fit_are_refused(folder, tmp_path):
     assert "every file must have a column 'nothing', once" in refused(folder, "nothing")
     assert "the name of the target column" in refused(folder, Y)

@@ -119,6 +119,16 @@ def test_a_table_of_categories_is_learned():
     assert abs(np.corrcoef(model.oof_prediction_, p)[0, 1]) > 0.9
 
 
+@pytest.mark.parametrize("n_rows", [60, 400])
+def test_weights_in_memory_whose_sum_is_beyond_double_precision_have_no_effect_either(n_rows):
+    X, y, _ = rows(n_rows, 4)
+    far = np.full(n_rows, 1e308)
+    plain, weighted = (
+        RFLAFRegressor(8, random_state=0, n_jobs=1, **MODES["random"]).fit(X, y[:, 0], weight) for weight in (None, far)
+    )
+    np.testing.assert_allclose(weighted.predict(X), plain.predict(X), rtol=1e-12)
+
+
 def test_rows_without_weights_or_twins_are_left_as_they_are():
     X, y, _ = rows(20, 0)
     source = ArraySource(X, y)

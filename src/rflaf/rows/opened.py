@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from rflaf.errors import Array
+from rflaf.errors import Array, InvalidParameterError
 
 from .blocks import BlockSource
 from .tables import TableEncoding, TargetEncoding
@@ -30,10 +30,12 @@ class TargetScan:
     def of(cls, targets: Sequence[Array], weight: Array | None, labels: bool) -> Self:
         """Scan the columns of targets (n_rows,) of some rows, at least one row."""
         w = np.ones(targets[0].size if len(targets) else 0) if weight is None else weight.astype(np.float64)
+        with np.errstate(over="ignore"):  # refused when all is summed
+            total = cls(float(w.sum()))
         if not labels:
             edges = np.array([(column.min(), column.max()) for column in targets], np.float64)
-            return cls(float(w.sum()), target_range=edges.reshape(-1, 2).T)
-        total = cls(float(w.sum()))
+            total.target_range = edges.reshape(-1, 2).T
+            return total
         for column in targets:
             found, at = np.unique(column, return_inverse=True)
             total._add_labels(dict(zip(found.tolist(), np.bincount(at, w, found.size).tolist(), strict=True)))
@@ -47,6 +49,12 @@ class TargetScan:
         edges = [np.minimum(low, other_low), np.maximum(high, other_high)] if known else [other_low, other_high]
         self.target_range = np.array(edges)
         return self
+
+    def refuse_overflow(self) -> None:
+        """Refuse weights whose sum is beyond a float64."""
+        if not np.isfinite(self.weight):
+            rule, remedy = "the sum of the weights must be a finite number", "their unit has no effect"
+            raise InvalidParameterError(rule, self.weight, f"Divide all weights by one number: {remedy}.")
 
     def _add_labels(self, more: dict[Any, float]) -> None:
         for label, weight in more.items():

@@ -44,6 +44,7 @@ def open_collection(X: Any, y: Any, sample_weight: Any = None, labels: bool = Fa
     total = TargetScan()
     for i in full:
         total += seen[i].targets
+    total.refuse_overflow()
     if not total.weight > 0:
         raise InvalidParameterError(
             "sample_weight must have a positive entry", "zeros only", "Drop sample_weight to weigh all rows alike."

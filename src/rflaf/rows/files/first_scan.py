@@ -64,7 +64,8 @@ def scan_targets(columns: Mapping[str, Array], request: Request, where: object) 
 
 
 def refuse_weightless(seen: TargetScan, request: Request) -> None:
-    """Refuse weights that are all zero."""
+    """Refuse weights that are all zero, and those whose sum is no number."""
+    seen.refuse_overflow()
     if request.weight is not None and not seen.weight > 0:
         raise InvalidParameterError(
             "some weights must be above zero", f"zeros only in column {request.weight!r}", "Drop sample_weight."

@@ -165,6 +165,7 @@ def _look(rows: NumpyRows, reader: Reader) -> TargetScan:
                 check_finite(column, number, "y")
             seen += TargetScan.of(list(columns[:1] if rows.labels else columns), weight, rows.labels)
             display.advance(weight.size)
+    seen.refuse_overflow()
     if not seen.weight > 0:
         raise InvalidParameterError("some weights must be above zero", "zeros only", "Drop sample_weight.")
     return seen
