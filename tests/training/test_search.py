@@ -23,6 +23,7 @@ from rflaf.training import refined, rivals
 from rflaf.training.memory import TableSize, least_memory
 from rflaf.training.solvers.refined import search as recipes
 from rflaf.training.solvers.refined.encoded_rows import RowsInMemory
+from rflaf.training.solvers.refined.race import race
 from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, Recipe, RecipeTree
 from rflaf.training.solvers.refined.search import (
     Hunt,
@@ -303,6 +304,22 @@ def test_the_search_returns_all_it_tried_the_best_first(name, data):
     assert sorted(map(repr, tried)) == sorted(repr(trial.recipe) for trial in trials)
     found = [trial.error if np.isfinite(trial.error) else np.inf for trial in trials]
     assert found == sorted(found)
+
+
+@each_plan
+def test_of_equal_errors_the_stiffest_recipe_of_a_walk_comes_first(plan):
+    trials, tried = search_known(dict.fromkeys(every_recipe(plan), 1.0), plan)
+    assert [trial.recipe.alpha for trial in trials] == sorted((recipe.alpha for recipe in tried), reverse=True)
+
+
+@each_plan
+def test_of_equal_errors_the_stiffest_recipe_of_a_race_comes_first(plan):
+    table = some_table(40)
+    nothing = replace(table, y=np.zeros_like(table.y))  # to learn: every training ends where it starts
+    with ThreadExecutor(1) as executor:
+        _, trials = race([hunt_on(nothing).with_effort(0.01)], SHAPE, plan.grid, executor)
+    assert {trial.error for trial in trials} == {0.0}
+    assert [trial.recipe.alpha for trial in trials] == sorted((one.alpha for one in plan.grid), reverse=True)
 
 
 THREE = RecipeTree((QUICK,), {QUICK: (QUICK_BENT,), QUICK_BENT: (Recipe(1.0, nodes=65),)})
@@ -627,6 +644,25 @@ def test_too_few_rows_to_train_on_some_of_them_have_a_simpler_model(n_rows):
     assert model.curves_ is None
     assert model.oof_prediction_.shape == y.shape
     assert model.cv_error_ == pytest.approx(np.mean((model.oof_prediction_ - y) ** 2))
+
+
+def losses_held_out(model: RFLAFRegressor, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The squared error of every row held out, times its weight over their mean weight."""
+    held_out = np.isfinite(model.oof_prediction_)
+    own = weight[held_out]
+    return (model.oof_prediction_ - y)[held_out] ** 2 * own / own.mean()
+
+
+@pytest.mark.parametrize(("n_rows", "ordered", "weighted"), [(15, False, False), (40, False, True), (60, True, True)])
+def test_the_standard_error_is_that_of_the_mean_loss_of_rows_held_out(n_rows, ordered, weighted):
+    X, y = rows(n_rows, n_columns=2, noise=0.5)
+    weight = np.random.default_rng(1).uniform(0.5, 2, n_rows) if weighted else np.ones(n_rows)
+    time = {"time": np.arange(n_rows)} if ordered else {}  # the first rows are never held out
+    model = one_thread_regressor(16).fit(X, y, weight, **time)
+    losses = losses_held_out(model, y, weight)
+    assert ordered == (losses.size < n_rows)
+    assert model.cv_error_ == pytest.approx(losses.mean(), rel=1e-9)
+    assert model.cv_standard_error_ == pytest.approx(losses.std(ddof=1) / np.sqrt(losses.size), rel=1e-9)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from .search import (
     Outliers,
     Trial,
     by_error,
+    by_rank,
     by_relevance,
     choose_width,
     find_outliers,
@@ -187,7 +188,7 @@ def _with_others(
 ) -> list[Trial]:
     """Return the trials with those of other recipes on all rows held out, the best first."""
     new = hunt.compare([(shape, recipe) for recipe in filter(hunt.affords, recipes)], executor)
-    on_all = sorted([*_judged(hunt, trials), *new], key=by_error)
+    on_all = sorted([*_judged(hunt, trials), *new], key=by_rank)
     return [*on_all, *(trial for trial in trials if len(trial.outputs) < hunt.held_out.size)]
 
 
@@ -210,7 +211,7 @@ def race(
     for hunt in hunts:
         affordable = [(shape, recipe) for recipe in recipes if hunt.affords(recipe)]
         tried += [(hunt, trial) for trial in _first_folds(hunt, shape).compare(affordable, executor)]
-    tried.sort(key=lambda pair: by_error(pair[1]))
+    tried.sort(key=lambda pair: by_rank(pair[1]))
     n_kept = _N_KEPT if hunts[0].table.n_rows > _MANY_ROWS else _N_KEPT_OF_FEW
     n_kept -= isinstance(shape.loss, CLASSES)  # in favour of the doubts that follow
     on_all = [(hunt, _on_all_folds(hunt, shape, tried[:n_kept], executor)) for hunt in hunts]
@@ -231,7 +232,7 @@ def _first_folds(hunt: Hunt, shape: Shape) -> Hunt:
 def _on_all_folds(hunt: Hunt, shape: Shape, kept: Sequence[tuple[Hunt, Trial]], executor: Executor) -> list[Trial]:
     """Return trials on all folds of the recipes kept of a hunt, the best first."""
     own = [(shape, trial.recipe) for of, trial in kept if of is hunt]
-    return sorted(hunt.compare(own, executor), key=by_error)
+    return sorted(hunt.compare(own, executor), key=by_rank)
 
 
 def _judged(hunt: Hunt, trials: Sequence[Trial]) -> list[Trial]:

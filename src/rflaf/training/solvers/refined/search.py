@@ -268,15 +268,20 @@ def by_error(trial: Trial) -> float:
     return trial.error if np.isfinite(trial.error) else float("inf")
 
 
+def by_rank(trial: Trial) -> tuple[float, float]:
+    """Return what orders trials, the best first: their error, and of equal errors the stiffer penalty."""
+    return by_error(trial), -trial.recipe.alpha
+
+
 def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
     """Return the trials of a tree, the best first."""
     trials = hunt.compare([(shape, recipe) for recipe in tree.first], executor)
     before = float("inf")
-    while (best := min(trials, key=by_error)).recipe in tree.following and by_error(best) < before * (1 - PAYS):
+    while (best := min(trials, key=by_rank)).recipe in tree.following and by_error(best) < before * (1 - PAYS):
         before = by_error(best)
         following = filter(hunt.affords, tree.following[best.recipe])
         trials += hunt.compare([(shape, recipe) for recipe in following], executor)
-    return sorted(trials, key=by_error)
+    return sorted(trials, key=by_rank)
 
 
 def without_weak_columns(hunt: Hunt, trial: Trial) -> Hunt | None:
