@@ -42,9 +42,11 @@ bench: $(VENV)/.bench
 # What README and docs show of accuracy, width and cost: measure what has no record, write pages and pictures from the
 # records. FRESH=1 measures all anew (hours); PUBLISHED=srbench-results.csv runs SRBench too. RFLAF_DATA_DIR has the data.
 evidence: $(VENV)/.bench
-	$(if $(FRESH),rm -f docs/results/frontier.jsonl docs/results/widths.jsonl $(if $(PUBLISHED),docs/results/srbench.jsonl))
+	$(if $(FRESH),rm -f docs/results/frontier.jsonl docs/results/widths.jsonl docs/results/tables.jsonl $(if $(PUBLISHED),docs/results/srbench.jsonl))
 	$(BIN)/python benchmarks/frontier.py
 	$(BIN)/python benchmarks/widths.py
+	$(BIN)/python benchmarks/breadth.py --sets all --kinds tables --seeds 1 --methods ours lightgbm-100 lightgbm-1000 catboost --out docs/results/tables.jsonl
+	$(BIN)/python benchmarks/table_ranks.py
 	$(BIN)/python benchmarks/demonstration.py
 	$(if $(PUBLISHED),$(BIN)/rflaf bench srbench --published $(PUBLISHED) --out docs/results/srbench.jsonl && mv docs/results/srbench.png docs/images/srbench.png)
 	$(BIN)/python benchmarks/evidence.py

@@ -108,6 +108,10 @@ RUNS = {  # script: a small run, and what its table shows
         "--sets bowl --rows 80 --seeds 0 --widths 3 4 --out w.jsonl --picture w.png",
         r"\| bowl \| (\*\*)?0\.\d",
     ),
+    "table_ranks": (
+        f"--records {FOLDER.parent / 'docs' / 'results' / 'tables.jsonl'} --out .",
+        r"\| \*\*rflaf\*\* \| 1\.\d\d (.*\n)+\| table \| best ",
+    ),
     "walks": ("", r"hops of predict: [1-8]\n"),
     "scale": ("--rows 1000 2000 --models 'width 300, shared'", r"width 300, shared: cost grows with exponent"),
 }
