@@ -186,8 +186,8 @@ def tables_paragraph() -> str:
     summary = read("tables")
     splits = "one split" if summary["splits"] == 1 else f"{summary['splits']} splits"
     return (
-        f"The records hold {summary['tables']} tables, {splits} each: two thirds of the rows to fit, 100 components, one "
-        f"thread, categories given to the others as their own."
+        f"The records hold {summary['tables']} tables, {splits} each: two thirds of the rows to fit, 100 components, "
+        f"one thread, categories given to the others as their own."
     )
 
 
