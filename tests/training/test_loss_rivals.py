@@ -30,8 +30,8 @@ def folded(Z, y, loss, n_folds=3, intercept=True, weight=None) -> FoldedProblem:
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_rows_held_out_are_answered_as_by_scikit_learn_at_the_same_ridge(n_classes, monkeypatch):
-    monkeypatch.setattr(by_folds, "_TOLERANCE", 1e-6)
-    monkeypatch.setattr(by_folds, "_STEPS", 500)
+    monkeypatch.setattr(by_folds, "_FLAT_TOLERANCE", 1e-6)
+    monkeypatch.setattr(by_folds, "_FLAT_STEPS", 500)
     Z, y = some_rows(300, 6, n_classes if n_classes > 2 else 1, seed=2)
     labels = y.argmax(axis=1) if n_classes > 2 else y[:, 0].astype(int)
     problem = folded(Z, y, Softmax() if n_classes > 2 else Logistic())
@@ -46,6 +46,25 @@ def test_rows_held_out_are_answered_as_by_scikit_learn_at_the_same_ridge(n_class
     else:
         outputs = found.outputs - np.log(np.exp(found.outputs).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(outputs, np.concatenate(expected), atol=2e-3)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 4])
+def test_classes_nearly_told_apart_by_nearly_equal_columns_are_solved_to_one_percent_of_the_loss(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    columns = rng.standard_normal((300, 14)) * 10.0 ** np.linspace(0, -2, 14)
+    columns = columns @ np.linalg.qr(rng.standard_normal((14, 14)))[0]
+    nearness = columns @ np.linalg.pinv(np.cov(columns.T)) @ columns[:5].T
+    label = np.argmax(nearness + 0.3 * rng.gumbel(size=(300, 5)), axis=1)
+    problem = folded(20 * columns / columns.std(axis=0), np.eye(5)[label], Softmax(), n_folds=5)
+    rows = np.concatenate([held_out for _, held_out in problem.splits])
+
+    def loss():
+        return problem.loss.value(leave_folds_out(problem).outputs, problem.y[rows]).mean()
+
+    found = loss()
+    monkeypatch.setattr(by_folds, "_FLAT_TOLERANCE", 1e-5)
+    monkeypatch.setattr(by_folds, "_FLAT_STEPS", 3000)
+    assert abs(found / loss() - 1) < 0.01
 
 
 @settings(max_examples=10, deadline=None)

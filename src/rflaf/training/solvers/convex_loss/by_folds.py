@@ -22,8 +22,8 @@ from .descent import descend
 _MOST_AXES = 256
 _SPARE_AXES = 16  # of a sketch
 _LEAST_SPREAD = 1e-7  # of the mean square along the first axis
-_STEPS = 40  # for one ridge and fold
-_TOLERANCE = 1e-2  # of the gradient at the constant answer
+_TOLERANCE, _STEPS = 1e-2, 40  # of the gradient at the constant answer; for one ridge and fold
+_FLAT_TOLERANCE, _FLAT_STEPS = 3e-3, 60  # under losses that flatten: a small gradient may be far from the least risk
 _ROUNDING = 1e-6  # of the objective, in single precision
 _RISES = 2  # after which the path ends
 _STRIDE = 2  # on the way down; the neighbours of the best follow
@@ -185,7 +185,8 @@ class _Path:
         risk = _Round(Z, y, weight / weight.sum(), problem.loss, ridge, root, root_b)
         value, slope = risk.objective(risk.pack(np.zeros_like(start[0]), problem.base))
         risk.rounding = _ROUNDING * abs(value)
-        x, _ = descend(risk, risk.pack(*start), _TOLERANCE * float(np.linalg.norm(slope)), _STEPS)
+        tolerance, steps = (_TOLERANCE, _STEPS) if problem.loss.closed_form else (_FLAT_TOLERANCE, _FLAT_STEPS)
+        x, _ = descend(risk, risk.pack(*start), tolerance * float(np.linalg.norm(slope)), steps)
         return risk.unpack(x)
 
 
