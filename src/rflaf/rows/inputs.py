@@ -117,7 +117,7 @@ def _refuse_no_table(X: Any) -> None:
     if isinstance(X, np.ndarray) and X.dtype.names:
         remedy = "Pass pandas.DataFrame(X)."
         raise InvalidParameterError("rows must be an array or a table", "an array of records", remedy)
-    if is_frame(X) and len(getattr(X, "shape", (0, 0))) == 1:
+    if (is_frame(X) or hasattr(X, "iloc")) and len(getattr(X, "shape", (0, 0))) == 1:
         remedy = "Use frame[['a']] for a column, frame.iloc[[0]] for a row."
         raise InvalidParameterError("rows must have two dimensions", f"a {type(X).__name__}", remedy)
 
