@@ -229,7 +229,7 @@ def descend(problem: Smooth, x: Array, limit: float, max_iter: int) -> tuple[Arr
             continue
         change = slope_there - slope
         curved = float(change @ step)
-        if curved > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(step)):
+        if curved > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(step)) and change @ change > 0:
             pairs.append((step, change, curved))
         x, value, slope = x + step, there, slope_there
     return x, StopReason.GRADIENT if np.linalg.norm(slope) <= limit else StopReason.ITERATIONS

@@ -225,7 +225,7 @@ def start_trainer(
     parameters = kernels.Parameters(
         W=wide(W / pieces.step),
         ramps=wide(np.vstack([np.zeros((n_nodes, width)), levels / pieces.step])),
-        bias=wide((bias - pieces.low) / pieces.step - 0.5),
+        bias=wide(np.clip((bias - pieces.low) / pieces.step - 0.5, -FARTHEST, FARTHEST)),
         C=np.zeros((n_tables, shape.basis.n_basis), np.float32),
         V=wide(V),
         scale=np.ones(columns.size, np.float32),
