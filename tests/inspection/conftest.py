@@ -1,10 +1,18 @@
-"""What the tests of pages share: a browser."""
+"""What the tests of pages and plots share: a browser, and figures that are closed."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
+
+
+@pytest.fixture
+def closed_figures():
+    from matplotlib import pyplot
+
+    yield
+    pyplot.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,13 +30,8 @@ from rflaf.inspection.report.quantile_rivals import ErrorQuantiles, ModelPerQuan
 from rflaf.inspection.report.subject import subject_of
 from rflaf.rows.tables import as_table
 
+pytestmark = pytest.mark.usefixtures("closed_figures")
 LEVELS = [0.1, 0.25, 0.5, 0.75, 0.9]
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

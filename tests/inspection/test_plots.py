@@ -41,14 +41,9 @@ from rflaf.inspection.plots import (
 from rflaf.inspection.plots.labels import put_labels
 from rflaf.model.greedy import Selection
 
+pytestmark = pytest.mark.usefixtures("closed_figures")
 NAMES = ["left", "right", "idle"]
 BASELINES = Path(__file__).parent / "baselines"
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from rflaf.functions._kernels.shapes import FARTHEST
 from rflaf.functions.losses import HIGHEST_LOGARITHM
 
 from .formula import Formula, Head, Link
-from .sql_rows import encoded_columns, number, quoted_name, text_literal
+from .sql_rows import clipped, encoded_columns, number, quoted_name, text_literal
 from .table_form import TableForm
 
 _APART = "LIMIT 9223372036854775807 OFFSET 0"  # an inner statement is computed first, once a row
@@ -62,7 +62,7 @@ def _places(formula: Formula, columns: Sequence[str], codes: Collection[int]) ->
         for k in range(first, last + 1):
             low, high = (-FARTHEST if k == first else 0.0), (FARTHEST if k == last else 1.0)
             share = f"({x} - {number(formula.nodes[k] + formula.rest[k])}) * {number(formula.gaps[k])}"
-            shares.append((k, _clipped(share, low, high)))
+            shares.append((k, clipped(share, low, high)))
         parts = [
             f"WHEN {x} >= {number(formula.nodes[k] + formula.rest[k])} THEN {share}"
             for k, share in reversed(shares)
@@ -166,8 +166,3 @@ def _linked(f: str, link: Link) -> str:
     if link is Link.EXP:
         return f"EXP(CASE WHEN {f} < {HIGHEST_LOGARITHM} THEN {f} ELSE {HIGHEST_LOGARITHM} END)"
     return f"1.0 / (1.0 + EXP(-({f})))" if link is Link.SIGMOID else f
-
-
-def _clipped(value: str, low: float, high: float) -> str:
-    below, above = (f"{number(end)} THEN {number(end)}" for end in (low, high))
-    return f"CASE WHEN {value} < {below} WHEN {value} > {above} ELSE {value} END"

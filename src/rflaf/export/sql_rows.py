@@ -41,13 +41,18 @@ def _date(field: DateField, days: str) -> Iterator[str]:
     year = f"FLOOR(({era} - FLOOR({era} / 1460e0) + FLOOR({era} / 36524e0) - FLOOR({era} / 146096e0)) / 365e0)"
     of_year = f"({era} - (365e0 * {year} + FLOOR({year} / 4e0) - FLOOR({year} / 100e0)))"
     leap = f"{year} = 0e0 OR ({year} = 4e0 * FLOOR({year} / 4e0) AND {year} <> 100e0 * FLOOR({year} / 100e0))"
-    low, high = map(number, field.limits)
-    yield f"CASE WHEN {days} < {low} THEN {low} WHEN {days} > {high} THEN {high} ELSE {days} END"
+    yield clipped(days, *field.limits)
     start = f"CASE WHEN {of_year} > 305e0 THEN -305e0 WHEN {leap} THEN 61e0 ELSE 60e0 END"
     yield f"{of_year} + {start}"
     yield f"{whole} + 3e0 - 7e0 * FLOOR(({whole} + 3e0) / 7e0)"
     if field.hours:
         yield f"({days} - {whole}) * 24e0"
+
+
+def clipped(value: str, low: float, high: float) -> str:
+    """Return an expression that is a value, but no lower than ``low`` and no higher than ``high``."""
+    below, above = (f"{number(end)} THEN {number(end)}" for end in (low, high))
+    return f"CASE WHEN {value} < {below} WHEN {value} > {above} ELSE {value} END"
 
 
 def number(value: float) -> str:
