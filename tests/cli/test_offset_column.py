@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import numpy as np
@@ -9,7 +10,9 @@ import pandas as pd
 import pytest
 from commands import output, refusal
 
-from rflaf import RFLAFRegressor, load
+from rflaf import RFLAFRegressor, load, load_predictor
+from rflaf.cli import app as cli
+from rflaf.export.serving import Limits, RequestError, answer
 
 N = 300
 QUICK = ("--width", "4", "--set", "directions=random", "--set", "alpha=0.001", "--test-share", "0", "--json")
@@ -76,7 +79,39 @@ def test_what_an_offset_does_not_go_with_is_refused(claims, capsys, tmp_path):
     assert not (tmp_path / "n.rflaf").exists()
     fit(capsys, path, tmp_path / "m.rflaf", *poisson, "--exposure", "years")
     model = tmp_path / "m.rflaf"
-    assert "without an offset" in refusal(capsys, "predict", model, path, "--interval", "0.9")
-    assert "without an offset" in refusal(capsys, "check", model, path)
     rows.drop(columns="years").to_csv(tmp_path / "less.csv", index=False)
     assert "must have the exposure of the fit" in refusal(capsys, "predict", model, tmp_path / "less.csv")
+
+
+def test_intervals_drift_report_and_programs_read_the_exposures_of_the_table(claims, capsys, tmp_path):
+    path, rows = claims
+    model = tmp_path / "m.rflaf"
+    fit(capsys, path, model, "--set", "loss=poisson", "--exposure", "years", "--set", "directions=refined")
+    fitted, offset, inputs = load(model), np.log(rows["years"]), rows[["age", "town"]]
+    printed = output(capsys, "predict", model, path, "--interval", "0.8", "--std").splitlines()
+    found = pd.read_csv(io.StringIO("\n".join(printed)))
+    limits = fitted.predict_interval(inputs, 0.8, offset=offset)
+    np.testing.assert_allclose(found[["lower(0.8)", "upper(0.8)"]], limits, rtol=1e-9)
+    np.testing.assert_allclose(found["std"], fitted.predict(inputs, return_std=True, offset=offset)[1], rtol=1e-9)
+    assert np.mean((limits[:, 0] <= rows["claims"]) & (rows["claims"] <= limits[:, 1])) > 0.75
+    drift = json.loads(output(capsys, "check", model, path, "--json"))
+    expected = fitted.loss_.value(
+        (fitted(inputs) + offset).to_numpy()[:, None], rows["claims"].to_numpy(float)[:, None]
+    )
+    np.testing.assert_allclose(drift["error"], expected.sum() / rows["years"].sum(), rtol=1e-9)
+    output(capsys, "report", model, "--data", path, "--out", tmp_path / "r.html")
+    assert "prediction without the offset" in (tmp_path / "r.html").read_text()
+    assert cli.run(["export", str(model), "--to", "c", "--out", str(tmp_path / "m.h")]) == 0
+    assert "predicts without 'years', the offset of the fit: multiply its answer by it" in capsys.readouterr().err
+
+
+def test_a_service_reads_the_offset_of_named_rows(claims, capsys, tmp_path):
+    path, rows = claims
+    fit(capsys, path, tmp_path / "m.rflaf", "--set", "loss=poisson", "--exposure", "years")
+    predictor = load_predictor(tmp_path / "m.rflaf")
+    body = json.dumps({"rows": rows.drop(columns="claims")[:3].to_dict("records")}).encode()
+    expected = load(tmp_path / "m.rflaf").predict(rows[:3], offset=np.log(rows["years"][:3]))
+    np.testing.assert_allclose(answer(predictor, body, Limits())["predictions"], expected, rtol=1e-9)
+    bare = json.dumps({"rows": rows[["age", "town"]][:3].to_dict("records")}).encode()
+    with pytest.raises(RequestError, match="must have the exposure of the fit"):
+        answer(predictor, bare, Limits())

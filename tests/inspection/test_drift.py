@@ -193,3 +193,15 @@ def test_the_report_says_how_many_targets_intervals_and_sets_hold(tmp_path):
     limits = model.predict_interval(X[150:], 0.9)
     inside = np.mean((limits[:, 0] <= y[150:]) & (y[150:] <= limits[:, 1]))
     assert f"those of 90% hold {100 * inside:.0f}% of the targets" in report_of(model, X[150:], y[150:], tmp_path / "a")
+
+
+def test_a_small_fit_and_many_rows_like_it_are_no_drift():
+    alarms = 0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((3000, 2))
+        y = X[:, 0] + rng.standard_normal(3000)
+        model = RFLAFRegressor(3, directions="random", alpha=0.01, random_state=0).fit(X[:60], y[:60])
+        drift = check_drift(model, X[60:], y[60:])
+        alarms += any("the error is" in reason for reason in drift.reasons())
+    assert alarms <= 2  # twelve and more where the error of the fit was taken for exact

@@ -16,7 +16,7 @@ from rflaf.inspection.drift import Drift, check_drift
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.tables import require_arrow
 
-from .console import Data, Encoding, Header, Json, Model, grid, read_from, refuse_offset, show, working
+from .console import Data, Encoding, Header, Json, Model, grid, read_from, show, working
 
 DRIFTED = 3  # exit code
 _MOST_SHOWN = 12
@@ -40,7 +40,6 @@ def check(
     if not limit > 0:
         raise InvalidParameterError("--limit must be a number above zero", limit, "The default is 0.1.")
     estimator = _load(model)
-    refuse_offset(estimator.target_encoding_, "rflaf check")
     with working("checking"):
         table = require_arrow().concat_tables(chunk for _, chunk in read_rows(read_from(data, header, encoding)))
         if not table.num_rows:

@@ -28,7 +28,7 @@ from rflaf.estimators.metrics import figure_of, levels_of, metrics_of, quantile_
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import check_output
-from rflaf.rows.tables import Decision, TargetEncoding
+from rflaf.rows.tables import Decision
 from rflaf.rows.tables.decisions import PLAIN
 
 if TYPE_CHECKING:
@@ -230,15 +230,14 @@ def metrics_table(metrics: dict[str, float]) -> RichTable:
 
 def predicted_with_offset(estimator: Any, rows: Any) -> Array:
     """Return the predictions of a table, with the offsets of its rows where the model was fitted with some."""
-    offset = estimator.target_encoding_.offsets(rows, estimator.table_encoding_.missing)
-    return np.asarray(estimator.predict(rows) if offset is None else estimator.predict(rows, offset=offset))
+    return np.asarray(estimator.predict(rows, **offsets_in(estimator, rows)))
 
 
-def refuse_offset(target: TargetEncoding | None, what: str) -> None:
-    """Refuse what does not know offsets."""
-    if target is not None and target.offset:
-        rule = f"{what} needs a model without an offset"
-        raise InvalidParameterError(rule, f"fitted with column {target.offset!r}", "Use rflaf predict and evaluate.")
+def offsets_in(estimator: Any, rows: Any) -> dict[str, Array]:
+    """Return the argument of methods that take the offset of a table's rows; none for a model fitted without one."""
+    target = estimator.target_encoding_
+    offset = None if target is None else target.offsets(rows, estimator.table_encoding_.missing)
+    return {} if offset is None else {"offset": offset}
 
 
 def measure(estimator: Any, table: Table) -> tuple[dict[str, float], int]:

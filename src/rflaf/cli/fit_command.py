@@ -22,6 +22,7 @@ from rich.table import Table as RichTable
 
 from rflaf.errors import InvalidParameterError, OutlierWarning
 from rflaf.estimators import RFLAFClassifier, RFLAFRegressor
+from rflaf.estimators.offsets import OFFSET_WEIGHT
 from rflaf.estimators.parameters import check_parameters
 from rflaf.estimators.retired import refuse_retired, translate, warn_shapes
 from rflaf.export.model_file import save
@@ -47,7 +48,7 @@ from .console import (
     show,
     working,
 )
-from .offset_column import WEIGHT, with_offset_column, without_offsets
+from .offset_column import with_offset_column, without_offsets
 
 _LEAST_ROWS = 10
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
@@ -238,7 +239,7 @@ def _fit_recorded(estimator: Any, scanned: ScannedTable, aim: TargetEncoding) ->
     """Fit to scanned rows; return the warnings."""
     with working("fitting"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(scanned, aim.name, WEIGHT if aim.offset else None)
+        estimator.fit(scanned, aim.name, OFFSET_WEIGHT if aim.offset else None)
     estimator.target_encoding_ = aim
     return caught
 

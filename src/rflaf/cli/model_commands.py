@@ -32,6 +32,7 @@ from .console import (
     metrics_table,
     out_option,
     read_from,
+    remark,
     show,
     working,
 )
@@ -104,6 +105,11 @@ def export(
         to_onnx(fitted, out)
     else:
         to_source(fitted, out, language=to.value, name=name)
+    target = fitted.target_encoding_
+    if target is not None and target.offset:
+        of_logs = "multiply its answer by it" if target.exposure else "multiply its answer by its exponential"
+        how = of_logs if fitted.loss_.offset_weighs else "add it to its answer"
+        remark(f"rflaf: the program predicts without {target.offset!r}, the offset of the fit: {how}")
     show({"out": str(out), "bytes": out.stat().st_size}, [f"{to.value}: {out}, {out.stat().st_size:,} bytes"], as_json)
 
 

@@ -17,13 +17,12 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.estimators.offsets import OFFSET_WEIGHT
 from rflaf.functions.losses import Loss
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.files.outputs import write_chunks
 from rflaf.rows.tables import TargetEncoding, require_arrow
-
-WEIGHT = "rflaf weight of the offset"
 
 
 def with_offset_column(aim: TargetEncoding, offset: str | None, exposure: str | None) -> TargetEncoding:
@@ -41,7 +40,7 @@ def with_offset_column(aim: TargetEncoding, offset: str | None, exposure: str | 
 
 
 def without_offsets(table: Table, aim: TargetEncoding, loss: Loss) -> Table:
-    """Return a copy of the chosen rows of a table with targets without the offset, and weights in a column `WEIGHT`."""
+    """Return a copy of the chosen rows of a table with targets without offset, and weights in `OFFSET_WEIGHT`."""
     folder = tempfile.mkdtemp(prefix="rflaf-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder) / "rows.parquet"
@@ -75,4 +74,4 @@ def _rewritten(chunk: Any, aim: TargetEncoding, loss: Loss, missing: Any) -> Any
     targets, weight = loss.without_offset(np.asarray(y, np.float64)[:, None], offset[:, None], np.ones(len(y)))
     pa = require_arrow()
     at = chunk.column_names.index(aim.name)
-    return chunk.set_column(at, aim.name, pa.array(targets[:, 0])).append_column(WEIGHT, pa.array(weight))
+    return chunk.set_column(at, aim.name, pa.array(targets[:, 0])).append_column(OFFSET_WEIGHT, pa.array(weight))

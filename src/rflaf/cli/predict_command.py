@@ -31,9 +31,9 @@ from .console import (
     Json,
     Model,
     check_other,
+    offsets_in,
     out_option,
     read_from,
-    refuse_offset,
     show,
     working,
 )
@@ -73,8 +73,6 @@ class PredictCommand:
             check_other(out, self.data, self.model)
             check_table_output(out)
         predictor, rows = _load(self.model), read_rows(read_from(self.data, self.header, self.encoding))
-        if self.std or self.interval:
-            refuse_offset(predictor.target, "--std or --interval")
         more = self._more()
         chunks = (_predictions(predictor, chunk, self.probabilities, more) for _, chunk in rows if chunk.num_rows)
         if out is None:
@@ -110,7 +108,9 @@ def _deviation(path: Path) -> _Columns:
     estimator = load(path)
     if hasattr(estimator, "classes_"):
         raise InvalidParameterError("--std needs a regression", "classification", "Leave it out.")
-    return lambda table: {"std": np.asarray(estimator.predict(table, return_std=True)[1])}
+    return lambda table: {
+        "std": np.asarray(estimator.predict(table, return_std=True, **offsets_in(estimator, table))[1])
+    }
 
 
 def _intervals(path: Path, coverages: list[float]) -> _Columns:
@@ -121,7 +121,7 @@ def _intervals(path: Path, coverages: list[float]) -> _Columns:
     estimator = load(path)
 
     def limits(table: Any) -> dict[str, Array]:
-        low, high = np.moveaxis(estimator.predict_interval(table, coverages), -1, 0)
+        low, high = np.moveaxis(estimator.predict_interval(table, coverages, **offsets_in(estimator, table)), -1, 0)
         sides = (("lower", low), ("upper", high))
         return {f"{name}({c:g})": side[:, at] for at, c in enumerate(coverages) for name, side in sides}
 
@@ -137,10 +137,7 @@ def _predictions(predictor: Predictor, table: Any, probabilities: bool, more: li
     """Return the predictions of a chunk as a table: the target, and what else was asked for."""
     pa, target = require_arrow(), predictor.target
     f = predictor.decision(table)
-    name, answer = "prediction" if target is None else target.name, predictor.answer(f)
-    offset = None if target is None else target.offsets(table, predictor.encoding.missing)  # type: ignore[union-attr]
-    if offset is not None:
-        answer = predictor.loss.with_offset(answer, offset if answer.ndim == 1 else offset[:, None])
+    name, answer = "prediction" if target is None else target.name, predictor.answer_with_offset(f, table)
     columns = {name: answer} if answer.ndim == 1 else _by_level(name, predictor, answer)
     if probabilities:
         if predictor.classes is None or not predictor.gives_probabilities:

@@ -20,7 +20,7 @@ from rflaf.rows.files import RowChoice, Table, digest_of
 from rflaf.rows.files.chunks import read_rows
 from rflaf.rows.tables import require_arrow
 
-from .console import Encoding, Header, Json, Model, check_other, out_option, read_from, refuse_offset, show, working
+from .console import Encoding, Header, Json, Model, check_other, out_option, read_from, show, working
 from .model_commands import load_model
 
 
@@ -68,7 +68,6 @@ def report(
     """
     check_other(out, data, model, train)
     estimator = load_model(model, measured=True)
-    refuse_offset(estimator.target_encoding_, "rflaf report")
     provenance = estimator.provenance_
     origin = origin_of(provenance)
     with working("reading the tables"):

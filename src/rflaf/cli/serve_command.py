@@ -9,7 +9,7 @@ import typer
 from rflaf.export.model_file import load_predictor
 from rflaf.export.serving import Limits, make_server
 
-from .console import Model, refuse_offset, remark
+from .console import Model, remark
 
 
 def serve(
@@ -24,7 +24,6 @@ def serve(
     Example:  rflaf serve houses.rflaf --port 8000
     """
     limits, predictor = Limits(most_bytes, most_rows), load_predictor(model)
-    refuse_offset(predictor.target, "rflaf serve")
     with make_server(predictor, host, port, limits) as server:
         remark(f"rflaf: http://{host}:{server.server_address[1]}/predict")
         try:

@@ -68,6 +68,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
     __metadata_request__transform = {"out": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
 
     _retired: Mapping[str, Any] = MappingProxyType({})  # arguments of earlier releases that have no successor
+    _exposed = False  # whether an offset is in the weights of the fit
     _terms: Terms
     _seen: Seen | None
     _profile: Profile | None
@@ -198,12 +199,16 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
         """
         with self._fitting() as fit:
-            spec = self._spec()
-            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
-            result = self._train(source, self._with_splits(spec, source, groups, time, cv), fit.begin)
-            self._accept(result, single_output)
+            result = self._fit_rows(fit, X, y, sample_weight, {"groups": groups, "time": time, "cv": cv})
         self._warn(result)
         return self
+
+    def _fit_rows(self, fit: Fitting, X: Any, y: Any, sample_weight: Any, held_out: dict[str, Any]) -> FitResult:
+        spec = self._spec()
+        source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
+        result = self._train(source, self._with_splits(spec, source, **held_out), fit.begin)
+        self._accept(result, single_output)
+        return result
 
     def _with_splits(self, spec: FitSpec, source: BlockSource, groups: Any, time: Any, cv: Any) -> FitSpec:
         """Return the specification with the rows to hold out, where ``fit`` is told which."""
@@ -299,6 +304,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
             intercept=bool(self.fit_intercept),
             search=Search(**{name: self._retired[name] for name in ("max_iter", "tol") if name in self._retired}),
             memory=self._memory,
+            exposed=self._exposed,
             **({} if sampling is None else sampling.settings()),
             **({"per_component": True} if shared is None else shared.settings()),
         )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
@@ -16,6 +17,7 @@ from rflaf.model.intervals import ErrorBands, Radii, inputs_of
 from rflaf.training.calibration import bands_of, candidates, fit_spread_apart, label_scores
 
 from .choices import is_number
+from .offsets import checked_offset, offset_of, refuse_files_beside_offset
 from .rows_in import ReadsRows
 
 Coverage = float | Sequence[float]
@@ -42,13 +44,15 @@ class PredictsIntervals(ReadsRows):
 
     _bands: ErrorBands | None = None
 
-    def predict_interval(self, X: Any, coverage: Coverage = 0.9, *, out: Any = None) -> Array:
+    def predict_interval(
+        self, X: Any, coverage: Coverage = 0.9, *, out: Any = None, offset: ArrayLike | str | None = None
+    ) -> Array:
         """Return intervals that hold a share ``coverage`` of new targets: (n_samples, 2), lower and upper limits.
 
         The width follows the row: errors are counted in units of their usual size there, a second small model that
         `fit` trains on the errors of rows held out. Several coverages give (n_samples, n_coverages, 2), nested; several
         outputs have an axis of their own after the first. The limits are infinite where there were too few rows for a
-        coverage: c needs c / (1 - c) of them.
+        coverage: c needs c / (1 - c) of them. ``offset`` is that of `predict`.
 
         After `calibrate` a new row that is exchangeable with the n rows given there falls into its interval with
         probability at least c, and at most c + 1 / (n + 1) without ties, whatever their law and however bad the model.
@@ -59,14 +63,24 @@ class PredictsIntervals(ReadsRows):
         levels, single = coverages_of(coverage)
         if self._bands is None:
             raise uncalibrated("predict_interval")
-        return self._by_rows(X, lambda rows: self._limits(rows, levels, single), out)
+        if offset is not None:
+            refuse_files_beside_offset(X)
+            X, offset = offset_of(X, offset)
+        return self._by_rows(X, lambda rows: self._limits(rows, levels, single, offset), out)
 
-    def _limits(self, rows: Any, levels: list[float], single: bool) -> Array:
+    def _limits(self, rows: Any, levels: list[float], single: bool, offset: Any = None) -> Array:
         """Return the limits at validated rows, shaped like the targets."""
         assert self._bands is not None
         f = self.model_.decision(rows, self.n_jobs)
         size = self._bands.spread.at(rows, f)
-        limits = np.maximum(self._bands.limits(self.loss_.middle(f), size, levels), self.loss_.least)
+        if offset is None:
+            limits = self._bands.limits(self.loss_.middle(f), size, levels)
+        else:
+            off = checked_offset(offset, len(f))
+            limits = self._bands.limits(self.loss_.middle(f), size * self.loss_.error_size(off), levels)
+            moved = self.loss_.with_offset(limits, off[:, :, None, None])
+            limits = np.where(np.isfinite(limits), moved, limits)
+        limits = np.maximum(limits, self.loss_.least)
         limits = limits[:, :, 0] if single else limits
         return np.asarray(limits[:, 0] if self._single_target else limits)
 
@@ -75,13 +89,16 @@ class PredictsIntervals(ReadsRows):
         """Whether y has one axis, whatever the number of answers."""
         return bool(self._single_output) or self.loss_.n_levels > 1
 
-    def calibrate(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def calibrate(self, X: Any, y: Any, sample_weight: Any = None, *, offset: ArrayLike | str | None = None) -> Self:
         """Take the errors of rows that the model was not fitted to for its intervals; the model stays as it is.
 
         A fit that held rows out has a model of the size of errors already, which stays. Otherwise half of the rows
-        fit one and the other half judge it.
+        fit one and the other half judge it. ``offset`` is that of the rows, where the model was fitted beside one.
         """
         check_is_fitted(self)
+        X, offset = offset_of(X, offset)
+        if offset is not None:
+            refuse_files_beside_offset(X)
         columns = candidates(self._feature_importance) if self._bands is None else self._bands.spread.columns
 
         def inputs(rows: Any) -> Array:
@@ -92,7 +109,10 @@ class PredictsIntervals(ReadsRows):
         weight = np.ones(len(Z)) if weight is None else np.asarray(weight, np.float64)
         n_answers = self.model_.n_outputs
         _check_targets(y, n_answers // self.loss_.n_levels)
-        error, judges = y - self.loss_.middle(Z[:, :n_answers]), weight > 0
+        off = np.zeros((len(y), 1)) if offset is None else checked_offset(offset, len(y))
+        y = y if offset is None else self.loss_.without_offset(y, off, weight)[0]
+        error = (y - self.loss_.middle(Z[:, :n_answers])) / self.loss_.error_size(off)
+        judges = weight > 0
         if self._bands is None:
             levels = getattr(self.table_encoding_, "level_counts", ())
             spread, judges = fit_spread_apart(Z, error, weight, columns, levels)

@@ -26,8 +26,17 @@ from .choices import ActivationChoice, Sampling
 from .intervals import PredictsIntervals, uncalibrated
 from .limits import refuse_new_weights
 from .metrics import share_saved
-from .offsets import refuse_beside_offset, with_offset, without_offset
-from .parameters import check_parameters, check_value, resolve_loss
+from .offsets import (
+    OFFSET_WEIGHT,
+    deviation_with_offset,
+    named_offset,
+    offset_of,
+    refuse_out_beside_offset,
+    refuse_without_offset,
+    with_offset,
+    without_offset,
+)
+from .parameters import check_value, resolve_loss
 from .retired import accept_retired
 
 _POSITIVE = ("poisson", "gamma", "tweedie")  # losses of targets that are not negative
@@ -213,7 +222,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         groups: Any = None,
         time: Any = None,
         cv: Any = None,
-        offset: ArrayLike | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> Self:
         """Fit to rows ``X`` (n_samples, n_features), dense or sparse, and ``y`` (n_samples,) or (n_samples, n_outputs).
 
@@ -226,18 +235,34 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
 
         ``offset`` (n_samples,) is a known part of f: the model learns the rest. Under "poisson", "gamma" and "tweedie"
         it is the logarithm of an exposure, and the model that of the mean per unit; under losses of residuals it is
-        subtracted from y. It is for targets given as an array. Pass that of new rows to `predict`.
+        subtracted from y. It may name a column of a frame, as ``y`` and ``sample_weight`` may. Pass that of new rows to
+        `predict`, `predict_interval` and `score`. Intervals count an error at an exposure in units of the deviation
+        that the variance of the loss gives it; beside weights, which may count rows or not, they need `calibrate`.
 
         ``X`` may name files, or be a `rflaf.rows.files.Table`: then ``y`` and ``sample_weight`` name their columns, and
         every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
         """
-        if offset is not None:
-            check_parameters(self)
-            y, sample_weight = without_offset(self._loss(), y, sample_weight, offset)
-        return super().fit(X, y, sample_weight, groups=groups, time=time, cv=cv)
+        with self._fitting() as fit:
+            in_file = isinstance(sample_weight, str) and sample_weight == OFFSET_WEIGHT
+            self._exposed = (offset is not None or in_file) and self._loss().offset_weighs
+            alone = sample_weight is None or in_file
+            if offset is not None:
+                X, y, sample_weight = without_offset(self._loss(), X, y, sample_weight, offset)
+            result = self._fit_rows(fit, X, y, sample_weight, {"groups": groups, "time": time, "cv": cv})
+            self.target_encoding_ = named_offset(self.target_encoding_, offset)
+            if self._exposed and not alone:  # which part of a weight counts rows is not known
+                self._bands = None
+        self._warn(result)
+        return self
 
     def partial_fit(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, half_life: float | None = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: ArrayLike | None = None,
+        *,
+        half_life: float | None = None,
+        offset: ArrayLike | str | None = None,
     ) -> Self:
         """Learn from more rows. The first call learns everything from its rows, later ones only the output weights.
 
@@ -247,11 +272,14 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         after `fit`, which keeps none, they are assumed to have been like the first new rows.
 
         ``half_life`` is for drifting data: a row weighs 2^(-k / half_life) once k rows have come after it, in the order
-        of arrays, files or partitions. None forgets nothing.
+        of arrays, files or partitions. None forgets nothing. ``offset`` is that of `fit`.
         """
         with self._fitting() as fit:
             check_value("half_life", half_life)
             first = not hasattr(self, "model_")
+            refuse_without_offset(self.target_encoding_ if not first else None, offset)
+            if offset is not None:
+                X, y, sample_weight = without_offset(self._loss() if first else self.loss_, X, y, sample_weight, offset)
             spec = self._spec()
             source, single_output = self._rows(fit, X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
@@ -272,18 +300,25 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
                 f"y must have as many outputs as the first rows, shape {shape}", n_outputs, "Call fit to begin anew."
             )
 
-    def predict(self, X: Any, return_std: bool = False, *, out: Any = None, offset: ArrayLike | None = None) -> Any:
+    def predict(
+        self, X: Any, return_std: bool = False, *, out: Any = None, offset: ArrayLike | str | None = None
+    ) -> Any:
         """Return the mean of y at rows ``X``, or its quantile: (n_samples,) or (n_samples, n_outputs).
 
         ``return_std`` adds the standard deviation of a new observation at each row, of the same shape: the root mean
         square error on rows held out, larger or smaller as errors are where a row lies (`predict_interval`), and under
         the squared loss the posterior of the output weights. It assumes rows like those of the fit, and no law of the
         errors. The dtype is that of ``X``. ``out`` is an array to write into, a pair of them with ``return_std``: a
-        memory map if the predictions of rows in files do not fit in memory. ``offset`` (n_samples,) is that of `fit`.
+        memory map if the predictions of rows in files do not fit in memory. ``offset`` (n_samples,) is that of `fit`,
+        or the name of its column; without it a model fitted beside one predicts the mean where it is zero.
         """
         if offset is not None:
-            refuse_beside_offset(return_std, out)
-            return with_offset(self.loss_, self._by_rows(X, self._mean), offset)
+            refuse_out_beside_offset(out)
+            X, offset = offset_of(X, offset)
+            if not return_std:
+                return with_offset(self.loss_, self._by_rows(X, self._mean), offset)
+            mean, deviation = self.predict(X, return_std=True)
+            return with_offset(self.loss_, mean, offset), deviation_with_offset(self.loss_, deviation, offset)
         if not return_std:
             return self._by_rows(X, self._mean, out)
         check_is_fitted(self)
@@ -294,6 +329,8 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
 
     def _judge(self, result: FitResult) -> None:
         judged, self._bands = result.judged, None
+        if judged is not None and self._exposed:
+            judged = judged.by_precision()
         if judged is not None and self.memory != "auto" and self.memory < SPREAD_MEMORY:
             self._bands = bands_of_one_width(judged, result.loss)
         elif judged is not None:
@@ -312,12 +349,16 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         deviation = deviation * self._relative_size(rows, f)
         return deviation[:, 0] if self._single_target else deviation
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: ArrayLike | str | None = None) -> float:
         """Return the coefficient of determination R^2 of the predictions at rows ``X``, which may be in files.
 
         For several quantiles, the share of the summed pinball loss of constant quantiles that the model saves.
+        ``offset`` is that of `predict`.
         """
         check_is_fitted(self)
+        X, offset = offset_of(X, offset)
+        if offset is not None:
+            return self._score_with_offset(X, y, sample_weight, offset)
         if self.model_.n_outputs > 1 and self.loss_.n_levels > 1:
             y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
             return share_saved(self.loss_, np.asarray(y, np.float64).reshape(-1, 1), answers, sample_weight)
@@ -327,6 +368,15 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
             y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
             return float(r2_score(y, answers, sample_weight=sample_weight))
         return float(super().score(X, y, sample_weight))
+
+    def _score_with_offset(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> float:
+        from sklearn.metrics import r2_score  # slow to import, and only needed here
+
+        y, answers, sample_weight = self._scored(X, y, sample_weight, self._mean, labels=False)
+        answers, y = with_offset(self.loss_, answers, offset), np.asarray(y, np.float64)
+        if self.model_.n_outputs > 1 and self.loss_.n_levels > 1:
+            return share_saved(self.loss_, y.reshape(-1, 1), answers, sample_weight)
+        return float(r2_score(y, answers, sample_weight=sample_weight))
 
     def prune(self, n_components: int) -> Self:
         """Return a fitted copy with ``n_components`` components, refitted from the sums of this fit, without data.

@@ -14,7 +14,7 @@ import numpy as np
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Logistic, Loss, Softmax
 from rflaf.model.random_feature_model import RandomFeatureModel
-from rflaf.rows.tables import TableEncoding, TargetEncoding, as_table
+from rflaf.rows.tables import MISSING, TableEncoding, TargetEncoding, as_table
 
 _FLOATS = (np.float64, np.float32)
 
@@ -89,6 +89,18 @@ class Predictor:
             return np.asarray(self.classes[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)])
         mean = self.loss.mean(f)
         return mean[:, 0] if self.single_output else mean
+
+    def answer_with_offset(self, f: Array, X: Any) -> Array:
+        """Return `answer` for ``f``, with the offset of rows ``X`` where the fit had a column of one."""
+        answer = self.answer(f)
+        if self.target is None or not self.target.offset:
+            return answer
+        if not (hasattr(X, "columns") or hasattr(X, "column_names")):
+            rule, remedy = "rows need the offset of the fit, by name", f"Name the columns; {self.target.offset!r} too."
+            raise InvalidParameterError(rule, type(X).__name__, remedy)
+        offset = self.target.offsets(X, MISSING if self.encoding is None else self.encoding.missing)
+        assert offset is not None  # the target has one
+        return np.asarray(self.loss.with_offset(answer, offset if answer.ndim == 1 else offset[:, None]))
 
     def rows(self, X: Any) -> Array:
         """Return rows as the model takes them: an array of finite numbers, or a frame or Arrow table, encoded."""

@@ -51,10 +51,11 @@ def answer(predictor: Predictor, body: bytes, limits: Limits) -> dict[str, Any]:
     if len(rows) > limits.rows:
         raise RequestError(413, "too_many_rows", f"a request has at most {limits.rows} rows, not {len(rows)}")
     try:
-        f = predictor.decision(_rows(rows))
+        table = _rows(rows)
+        f = predictor.decision(table)
+        found: dict[str, Any] = {"predictions": predictor.answer_with_offset(f, table).tolist()}
     except (InvalidParameterError, ValueError, TypeError) as error:
         raise RequestError(422, "bad_rows", str(error)) from None
-    found: dict[str, Any] = {"predictions": np.asarray(predictor.answer(f)).tolist()}
     if predictor.gives_probabilities and predictor.classes is not None:
         found |= {"probabilities": predictor.probabilities(f).tolist(), "classes": predictor.classes.tolist()}
     return found

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
+from rflaf.estimators.offsets import checked_offset, known_offset, offset_of
 from rflaf.model.profile import Profile
 from rflaf.rows.inputs import as_rows, is_frame
 from rflaf.rows.tables import as_table
@@ -61,7 +62,7 @@ class Drift:
     expected : error expected over that of the fit: of the sizes of errors that the model predicts for the rows, or of
         the probabilities of a classifier; NaN if it has neither
     error, error_in_fit : mean loss of the rows where targets are given, and of rows held out in the fit; else NaN
-    noise : standard error of the ratio of errors
+    noise : standard error of the ratio of errors, of which that of the fit is a mean over its rows too
     by_chance : share of rows that lie outside though nothing moved
     """
 
@@ -105,11 +106,11 @@ class Drift:
         return lines
 
 
-def check_drift(estimator: Any, X: Any, y: Any = None) -> Drift:
+def check_drift(estimator: Any, X: Any, y: Any = None, offset: Any = None) -> Drift:
     """Compare new rows ``X``, and their targets if known, with the rows of the fit.
 
     The model keeps quantiles of its columns, so the rows of the fit are not needed. At most 20,000 rows, evenly spread,
-    are looked at.
+    are looked at. ``offset`` is that of the rows, where the model was fitted beside one.
 
     >>> import numpy as np
     >>> from rflaf import RFLAFRegressor
@@ -125,22 +126,29 @@ def check_drift(estimator: Any, X: Any, y: Any = None) -> Drift:
     if profile is None:
         rule = "the model must keep quantiles of the columns of its fit"
         raise InvalidParameterError(rule, "none, as in files of earlier releases", "Fit it anew.")
+    X, offset = offset_of(X, offset)
     table = as_rows(X)
+    if y is not None:
+        encoding = estimator.table_encoding_
+        offset = known_offset(estimator.target_encoding_, X, offset, () if encoding is None else encoding.missing)
     rows = np.ascontiguousarray(sample_rows(estimator._check_rows(table), _MOST_ROWS))
     f = estimator.model_.decision(rows).astype(np.float64)
     seen = _beyond_the_fit(estimator, table, rows)
     moved, outside = profile.distances(seen), profile.outside(seen)
     columns = _columns(estimator, profile, rows, f, (moved, outside), _unseen(estimator, table))
     answers = Profile(profile.answers, profile.answers.mean(axis=0), profile.answers, profile.n_rows).distances(f)
-    losses = np.zeros(0) if y is None else _losses(estimator, sample_targets(y), f)
+    off = None if offset is None else sample_targets(checked_offset(offset, len(y)))
+    losses = np.zeros(0) if y is None else _losses(estimator, sample_targets(y), f, off)
     expected = _expected(estimator, rows, f)
-    judged = losses / profile.error if losses.size and profile.error > 0 else expected
+    measured = losses.size > 0 and profile.error > 0
+    judged = losses / profile.error if measured else expected
+    n_errors = 1 / (1 / len(rows) + 1 / profile.n_rows) if measured else judged.size  # both errors are means of some
     return Drift(
         len(rows), columns, float(outside.any(axis=1).mean()), float(answers.max()),
         expected=float(expected.mean()),
         error=float(losses.mean()) if losses.size else float("nan"),
         error_in_fit=profile.error,
-        noise=float(judged.std() / np.sqrt(judged.size)),
+        noise=float(judged.std() / np.sqrt(n_errors)),
         by_chance=min(1.0, 2 * rows.shape[1] / (profile.n_rows + 1)),
     )  # fmt: skip
 
@@ -205,12 +213,14 @@ def _unseen(estimator: Any, table: Any) -> dict[str, tuple[tuple[str, ...], floa
     return {name: (tuple(levels[:_MOST_LEVELS]), share) for name, (levels, share) in found}
 
 
-def _losses(estimator: Any, y: Array, f: Array) -> Array:
-    """Return the loss of every row whose label, if it is one, the model knows."""
+def _losses(estimator: Any, y: Array, f: Array, offset: Array | None) -> Array:
+    """Return the loss of every row whose label, if it is one, the model knows, times its weight beside an offset."""
     classes = getattr(estimator, "classes_", None)
     if classes is None or estimator._several:
-        targets = np.asarray(y, np.float64).reshape(len(f), -1)
-        return np.asarray(estimator.loss_.value(f, estimator.loss_.targets(targets)))
+        targets, weight = np.asarray(y, np.float64).reshape(len(f), -1), np.ones(len(f))
+        if offset is not None:
+            targets, weight = estimator.loss_.without_offset(targets, offset, weight)
+        return np.asarray(estimator.loss_.value(f, estimator.loss_.targets(targets)) * (weight / weight.mean()))
     labels = np.asarray(y).astype(classes.dtype)
     at = np.minimum(np.searchsorted(classes, labels), classes.size - 1)
     known = classes[at] == labels

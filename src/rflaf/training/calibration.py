@@ -75,9 +75,10 @@ def bands_of_one_width(judged: Judged, loss: Loss) -> ErrorBands | None:
 
 
 def _errors(judged: Judged, loss: Loss) -> Array:
-    """Return what the middle of the answers is off by at the rows held out, (n_rows, n_outputs)."""
+    """Return what the middle of the answers is off by at the rows held out, (n_rows, n_outputs) at precision one."""
     middle = loss.middle(judged.f)
-    return np.asarray(judged.y[:, : middle.shape[1]] - middle)
+    error = np.asarray(judged.y[:, : middle.shape[1]] - middle)
+    return error if judged.precision is None else error * np.sqrt(judged.precision)[:, None]
 
 
 def fit_spread_apart(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,8 @@ class Judged:
     X : (n_rows, n_features), dense or CSR, read where ``rows`` says
     rows : (n,), numbers of the rows judged, in ``X``
     y, f : (n, n_outputs); weight : (n,)
+    unit : of the weights given, whose mean over the rows of the fit is one here
+    precision : (n,), one over the variance of a target that the row alone determines; None where that is one
     """
 
     X: Any
@@ -56,6 +58,12 @@ class Judged:
     y: Array
     f: Array
     weight: Array
+    unit: float = 1.0
+    precision: Array | None = None
+
+    def by_precision(self) -> Judged:
+        """Return the rows with their weights as given for precisions: each counts once."""
+        return replace(self, weight=np.ones_like(self.weight), precision=self.weight * self.unit)
 
 
 def judged(fit: Fit, X: Any, rows: Array, y: Array, outputs: Array, weight: Array) -> Judged:

@@ -54,6 +54,7 @@ class FitSpec:
     replace : a direction of the pool may be drawn several times
     levels : how many levels the codes of each column stand for, zero for numbers; empty where all are numbers
     splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
+    exposed : weights are of exposures: rows with the same target are observations of their own
     search : how far to search for the activation
     limits : columns that a refined model must rise or fall in, and those that may act together
     memory : bytes that the fit may allocate; None for what the sums need and 256 MiB for the blocks
@@ -85,6 +86,7 @@ class FitSpec:
     intercept: bool = True
     levels: tuple[int, ...] = ()
     splits: tuple[tuple[Array, Array], ...] | None = None
+    exposed: bool = False
     search: Search = field(default_factory=Search)
     limits: Limits = field(default_factory=Limits)
     memory: int | None = None

@@ -33,7 +33,7 @@ def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, ex
     """Train a model on the rows of a source: refined directions, or random ones by Algorithm 1."""
     rows = None
     if not executor.elsewhere(source):
-        rows = as_importance(source, spec.memory, merge=spec.splits is None)
+        rows = as_importance(source, spec.memory, merge=spec.splits is None and not spec.exposed)
     rows = of_mean_one(source, executor) if rows is None else rows
     return _in_unit(_train_weighted(rows.source, spec, rng, executor), rows)
 
@@ -42,6 +42,8 @@ def _in_unit(result: FitResult, rows: WeightedRows) -> FitResult:
     """Return the result with its sums in the unit of the weights given, so that weights of later rows compare."""
     if rows.place is not None and result.held_out is not None:
         result = replace(result, held_out=replace(result.held_out, decision=result.held_out.decision[rows.place]))
+    if result.judged is not None:
+        result = replace(result, judged=replace(result.judged, unit=rows.unit))
     if rows.unit == 1.0 or not _LEAST_UNIT < rows.unit < 1 / _LEAST_UNIT:
         return result
     layer, terms = result.model.last_layer, replace(result.terms, weight=result.terms.weight * rows.unit)

@@ -58,6 +58,7 @@ class Loss:
     closed_form : whether sums over the rows determine the solution, as for the squared loss
     symmetric : whether errors on either side of the answer are alike, so that intervals reach as far on both sides
     least : least target that there can be
+    offset_weighs : whether an offset moves into the weights too, as the logarithm of an exposure does
     name : for messages and logs
     """
 
@@ -68,6 +69,7 @@ class Loss:
     closed_form: ClassVar[bool] = False
     symmetric: ClassVar[bool] = True
     least: ClassVar[float] = float("-inf")
+    offset_weighs: ClassVar[bool] = False
     name: ClassVar[str] = "a loss of its own"
 
     def value(self, f: Array, y: Array) -> Array:
@@ -135,6 +137,14 @@ class Loss:
     def with_offset(self, mean: Array, offset: Array) -> Array:
         """Return the mean at f + ``offset``, given that at f, both (n_rows, n_outputs)."""
         return mean + offset
+
+    def error_size(self, offset: Array) -> Array:
+        """Return how large errors of the targets of `without_offset` are at an offset, over those at none."""
+        return np.ones_like(offset)
+
+    def deviation_with_offset(self, deviation: Array, offset: Array) -> Array:
+        """Return the deviation of a target at f + ``offset``, given that of the target of `without_offset` at none."""
+        return deviation
 
     def check(self, y: Array) -> None:
         """Refuse targets outside the domain of the loss."""

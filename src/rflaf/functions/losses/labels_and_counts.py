@@ -133,6 +133,7 @@ class _OfLogarithm(Loss):
 
     symmetric: ClassVar[bool] = False
     least: ClassVar[float] = 0.0
+    offset_weighs: ClassVar[bool] = True
     what: ClassVar[str] = "targets"
 
     def constant(self, y: Array, weight: Array) -> Array:
@@ -177,6 +178,13 @@ class _OfLogarithm(Loss):
     def with_offset(self, mean: Array, offset: Array) -> Array:
         most = np.exp(HIGHEST_LOGARITHM)
         return np.minimum(mean * np.exp(np.minimum(offset, _MOST_OFFSET)), most)
+
+    def error_size(self, offset: Array) -> Array:
+        """Return exp((p / 2 - 1) offset): rates of larger exposures vary less, by the variance of the loss."""
+        return np.exp(np.clip((self.variance_power / 2 - 1) * offset, -_MOST_OFFSET, _MOST_OFFSET))
+
+    def deviation_with_offset(self, deviation: Array, offset: Array) -> Array:
+        return self.with_offset(deviation * self.error_size(offset), offset)
 
     @property
     def variance_power(self) -> float:

@@ -21,7 +21,8 @@ def coverage_of(findings: Findings) -> str:
 
 
 def _of_intervals(findings: Findings) -> str:
-    limits = findings.subject.estimator._limits(findings.rows, list(_COVERAGES), False)
+    offset = None if findings.offset is None else findings.offset[:, 0]
+    limits = findings.subject.estimator._limits(findings.rows, list(_COVERAGES), False, offset)
     limits = limits if limits.ndim == 3 else limits[:, 0]
     if not np.isfinite(limits).all():  # too few rows were held out
         return ""

@@ -40,6 +40,7 @@ class Findings:
     speed, oddities : prediction times, problems of the data
     plan : width by theory; None with too few rows
     facts : further facts from the caller
+    offset : (n, 1), known parts of f that answers and targets have in them; None for a model without one
     """
 
     subject: Subject
@@ -52,6 +53,7 @@ class Findings:
     oddities: tuple[Oddity, ...]
     plan: WidthPlan | None
     facts: Mapping[str, str]
+    offset: Array | None = None
 
     @property
     def n_rows(self) -> int:
@@ -72,6 +74,8 @@ class Findings:
         """Name of the predicted quantity."""
         if self.subject.levels_predicted:
             return quantile_name(self.subject.levels_predicted[self.subject.output])
+        if self.offset is not None:
+            return "prediction without the offset"
         if self.classes is None:
             return "prediction" if self.target.shape[1] == 1 else "prediction of the first output"
         if not self.gives_probabilities:
@@ -110,12 +114,15 @@ def gather(
     """Compute the findings on the rows of a table ``X`` with targets ``y``."""
     rows = subject.rows(X)
     target = _target(subject, y, rows.shape[0])
+    off = subject.offset(X)
     answers, score = _answers(subject, rows)
+    answers = answers if off is None else subject.estimator.loss_.with_offset(answers, off)
     fitted_on = None if train is None else _training_rows(subject, *train)
     classes = subject.classes
-    task = Task(None if classes is None else len(classes), subject.levels_predicted)
+    loss = None if off is None else subject.estimator.loss_
+    task = Task(None if classes is None else len(classes), subject.levels_predicted, loss)
     with SingleThreadedBLAS():  # equal conditions for every model
-        comparison = compare(rows, target, fitted_on, task, subject.model.n_components, score)
+        comparison = compare(_beside(rows, off), target, fitted_on, task, subject.model.n_components, score)
         speed = measure_speed(subject.model, rows, None if subject.estimator is None else _function(subject))
     labels = np.asarray(y) if classes is None else target
     return Findings(
@@ -129,6 +136,7 @@ def gather(
         tuple(check_data(subject.columns(X), labels, classes is not None, subject.missing)),
         _plan(rows, target, classes is not None) if width_plan is None else width_plan,
         facts,
+        off,
     )
 
 
@@ -154,7 +162,12 @@ def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
 
 def _training_rows(subject: Subject, X: Any, y: ArrayLike, doubt: str | None = None) -> Training:
     rows = subject.rows(X)
-    return Training(rows, _target(subject, y, rows.shape[0]), doubt)
+    return Training(_beside(rows, subject.offset(X)), _target(subject, y, rows.shape[0]), doubt)
+
+
+def _beside(rows: Array, offset: Array | None) -> Array:
+    """Return rows with their offset as a last column, if they have one."""
+    return rows if offset is None else np.column_stack([rows, offset])
 
 
 def _target(subject: Subject, y: ArrayLike, n_rows: int) -> Array:

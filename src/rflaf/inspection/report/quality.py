@@ -23,8 +23,10 @@ from sklearn.preprocessing import StandardScaler
 
 from rflaf.errors import Array
 from rflaf.estimators.metrics import Score
+from rflaf.functions.losses import Loss
 from rflaf.model.random_feature_model import RandomFeatureModel
 
+from .offset_rivals import BesideOffset
 from .quantile_rivals import ErrorQuantiles, ModelPerQuantile
 from .uncertainty import Scoring, resample
 
@@ -52,10 +54,14 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is predicted: one of ``n_classes`` classes, or else ``levels`` of quantiles, or else a mean."""
+    """What is predicted: one of ``n_classes`` classes, or else ``levels`` of quantiles, or else a mean.
+
+    ``beside`` is the loss under which rows have an offset, as a last column; None where they have none.
+    """
 
     n_classes: int | None = None
     levels: tuple[float, ...] = ()
+    beside: Loss | None = None
 
 
 def usual_models(task: Task, n_features: int, width: int) -> dict[str, Any]:
@@ -77,7 +83,9 @@ def usual_models(task: Task, n_features: int, width: int) -> dict[str, Any]:
         }
     trees = _lightgbm(n_classes is not None)
     models = models if trees is None else {**models, _TREES: trees}
-    return _of_quantiles(models, task.levels) if task.levels else models
+    models = _of_quantiles(models, task.levels) if task.levels else models
+    loss = task.beside
+    return models if loss is None else {name: BesideOffset(model, loss) for name, model in models.items()}
 
 
 def _of_quantiles(models: dict[str, Any], levels: tuple[float, ...]) -> dict[str, Any]:
@@ -133,7 +141,7 @@ def compare(X: Array, target: Array, train: Training | None, task: Task, width: 
 
     ``target`` holds numbers (n, n_outputs) or class indices (n,).
     """
-    models, n_classes = usual_models(task, X.shape[1], width), task.n_classes
+    models, n_classes = usual_models(task, X.shape[1] - (task.beside is not None), width), task.n_classes
     if train is None:
         constant = next(iter(models))
         rival = _judged(constant, models[constant], Training(X, target), X, target, n_classes, score)
@@ -147,6 +155,7 @@ def compare(X: Array, target: Array, train: Training | None, task: Task, width: 
     ]
     doubt = _doubt(used, train, X, target)
     how = _how(used, X.shape[0], doubt) + (_HOW_QUANTILES if task.levels else "")
+    how += "" if task.beside is None else _HOW_OFFSET
     return Comparison(tuple(rivals), how, fair=doubt is None)
 
 
@@ -160,6 +169,9 @@ _HOW_QUANTILES = (
     " Linear models and random features add the quantiles of their errors out of folds to the mean; the trees are one "
     "model per quantile, put in order."
 )
+
+
+_HOW_OFFSET = " All know the offset: they learn what it leaves, with its weights, and their answers have it added."
 
 
 def _doubt(used: Training, train: Training, X: Array, target: Array) -> str | None:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators.metrics import levels_of
+from rflaf.estimators.offsets import known_offset
 from rflaf.inspection.effects import middle_of
 from rflaf.model.random_feature_model import RandomFeatureModel
 
@@ -74,6 +75,11 @@ class Subject:
             remedy = "Impute in a pipeline with the estimator."
             raise InvalidParameterError("X must be finite once encoded", "NaN or infinity", remedy)
         return rows
+
+    def offset(self, X: Any) -> Array | None:
+        """Return the offset of the rows of a table, (n_rows, 1), from the column of the fit; None for none."""
+        known = known_offset(getattr(self.estimator, "target_encoding_", None), X, None, self.missing)
+        return None if known is None else np.asarray(known)[:, None]
 
     def columns(self, X: Any) -> dict[str, Array]:
         """Return the columns of a table that the model uses, by name, each as an array (n,).
