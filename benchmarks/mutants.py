@@ -21,7 +21,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numba  # noqa: F401  modules that the tests load, once for all mutants
+import hypothesis.extra.numpy  # noqa: F401  modules that the tests load, once for all mutants
+import numba  # noqa: F401
 import pandas  # noqa: F401
 import pytest
 import scipy.optimize
@@ -163,7 +164,9 @@ def survives(place: Path, text: str, tests: list[str], folder: Path, seconds: fl
         with open(os.devnull, "w") as nowhere:
             os.dup2(nowhere.fileno(), 1)
             os.dup2(nowhere.fileno(), 2)
-            os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests])))
+            os._exit(
+                int(pytest.main(["-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", *tests]))
+            )
     end = time.monotonic() + seconds
     while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
         if time.monotonic() > end:

@@ -39,7 +39,7 @@ def test_a_constant_column_of_large_numbers_leaks_no_warning():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "number", [294, 915, 165, 1549, 1852, 770, 1522, 1536, 1225, 20779, 22380, 24382]
+    "number", [294, 915, 165, 1549, 1852, 770, 1522, 1536, 1225, 20779, 20817, 22380, 22420, 24382]
 )  # each leaked a RuntimeWarning from another place, or divided by zero
 def test_cases_that_leaked_warnings(number):
     from run import run_case

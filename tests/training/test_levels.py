@@ -89,6 +89,10 @@ def test_a_trained_model_says_the_same_of_codes_and_its_unseen_levels_have_the_m
         refined.directions, Activation(shape.basis, refined.a), refined.V, np.zeros(1), refined.curves
     )
     np.testing.assert_allclose(model.decision(X), trainer.outputs(rows, np.arange(400)), rtol=1e-3, atol=1e-3)
+    strength = trainer.strength()
+    trainer.network.W[...] *= 2.0**70  # whose squares single precision cannot hold
+    trainer.network.H[...] *= 2.0**70
+    np.testing.assert_array_equal(trainer.strength(), strength * 2.0**70)
     new = X.copy()
     new[:, 3] = 3
     curve = int(np.flatnonzero(refined.curves.knots.columns == 3)[0])

@@ -364,6 +364,24 @@ def test_spreads_are_standard_deviations_of_projections(n_rows, n_features, weig
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
+@given(st.integers(-1073, 1023), seeds)
+def test_norms_are_those_of_columns_whatever_their_unit(exponent, seed):
+    columns = np.random.default_rng(seed).uniform(-1, 1, (3, 4))
+    in_units = columns * 2.0**exponent
+    np.testing.assert_array_equal(pools._norms(columns), np.linalg.norm(columns, axis=0))
+    np.testing.assert_allclose(
+        pools._norms(in_units / 2), np.linalg.norm(columns, axis=0) * 2.0**exponent / 2, rtol=1e-12, atol=1e-322
+    )
+
+
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310])
+def test_rows_that_are_all_but_zero_and_not_scaled_are_a_constant(tiny):
+    model = RFLAFRegressor(3, directions="random", scale=False, random_state=0).fit(
+        np.full((40, 3), tiny), np.arange(40.0)
+    )
+    np.testing.assert_allclose(model.predict(np.full((2, 3), tiny)), 19.5)
+
+
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_rows_without_weight_have_no_spread(sparse):
     X = np.eye(5)

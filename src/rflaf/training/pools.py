@@ -7,6 +7,7 @@ estimate a width beforehand.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -51,6 +52,7 @@ LEAST_GREEDY_ROWS = 1000  # where memory is short
 _WIDTH_ROWS = 12_000
 _POOL_MEMORY = 2**30
 _EXACT_PIECES = 1e-12  # error of compiled basis functions, so that scores are those of the functions themselves
+_LEAST_SPREAD = 1e-300  # of a projection: columns that vary have 1e-150, constant ones anything
 _GREEDY_RIDGE = 1e-4  # of the mean square of a feature
 
 
@@ -159,6 +161,7 @@ def _scale(fit: Fit, pool: Directions) -> tuple[float, Directions]:
     spreads = _spreads(sample, pool, fit.executor)
     if not spec.scale:
         spreads = np.hypot(spreads, _means(sample, pool))
+    spreads = np.where(spreads > _LEAST_SPREAD, spreads, 0.0)
     bandwidth = float(np.median(spreads)) or 1.0
     if spec.per_component:
         return bandwidth, pool.scaled(1 / np.where(spreads > 0, spreads, 1.0))
@@ -173,12 +176,18 @@ def _spreads(sample: BlockSource, directions: Directions, executor: Executor) ->
     def of_part(first: int) -> Array:
         W = directions.W[:, first : first + PART]
         if root is not None:
-            return np.linalg.norm(root @ W, axis=0)
+            return _norms(root @ W)
         moments = ColumnMoments.from_rows(rows.X @ W + directions.offset[first : first + PART], rows.weight)
         return np.sqrt(moments.deviation / (moments.weight or 1.0))
 
     starts = range(0, directions.n_components, PART)
     return np.concatenate(executor.side_by_side([partial(of_part, first) for first in starts]))
+
+
+def _norms(columns: Array) -> Array:
+    """Return the Euclidean norm of every column, also of those whose squares are no numbers."""
+    unit = math.ldexp(0.5, math.frexp(float(np.abs(columns).max(initial=0.0)))[1])  # a power of two divides exactly
+    return np.linalg.norm(columns / unit, axis=0) * unit
 
 
 def _means(sample: BlockSource, directions: Directions) -> Array:

@@ -13,6 +13,7 @@ starting at zero; compiled loops in `rflaf.functions._kernels`, in float32. Wide
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,6 +35,7 @@ from .smoothing import CLASSES, smoothed
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
 _FRESH, _LESS_FRESH = 0.05, 0.01  # 1 - beta2 of Adam, under the squared loss; under others and with very fine curves
+_LARGEST_SQUARED = 2.0**50  # sums of squares of many of these are numbers in single precision
 _MOST_VISITED_NODES = 129  # of a column: of more, a batch visits most nodes once or never
 
 
@@ -179,15 +181,17 @@ class Trainer:
     def strength(self) -> Array:
         """Return how far every column moves the components' inputs, (n_features,): root mean square over nodes."""
         knots, size = self.encoding.knots, np.zeros(self.encoding.scale.size)
-        size[self.encoding.linear] = np.sqrt(np.sum(self.network.W**2, axis=1))
+        unit = _unit(self.network.W, self.network.H)
+        W, H = self.network.W / unit, self.network.H / unit
+        size[self.encoding.linear] = np.sqrt(np.sum(W**2, axis=1))
         for curve, column in enumerate(knots.columns):
-            size[column] = np.sqrt(np.var(self.network.H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
+            size[column] = np.sqrt(np.var(H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
         start = self.encoding.level_start
         for category, column in enumerate(self.encoding.categories):
             part = slice(start[category], start[category + 1])
-            values, share = self.network.H[part], _shares(self.nodes, part)
+            values, share = H[part], _shares(self.nodes, part)
             size[column] = np.sqrt(np.sum(share @ (values - share @ values) ** 2))
-        return size
+        return size * unit
 
     def outputs(self, rows: kernels.Rows, index: Array) -> Array:
         """Return f at the rows ``index``: (index.size, n_outputs)."""
@@ -277,6 +281,12 @@ def _first_directions(
     spread = projections.std(axis=0) if shape.bandwidth is None else np.full(width, shape.bandwidth)
     spread = np.where(spread > 0, spread, 1.0)
     return W[:n_numbers] / spread, W[n_numbers:] / spread, -projections.mean(axis=0) / spread
+
+
+def _unit(*weights: Array) -> float:
+    """Return one, or, for weights whose squares may exceed single precision, the power of two to divide them by."""
+    largest = max((float(np.abs(part).max()) for part in weights if part.size), default=0.0)
+    return math.ldexp(0.5, math.frexp(largest)[1]) if _LARGEST_SQUARED < largest < np.inf else 1.0
 
 
 def _shares(nodes: kernels.Nodes, part: slice) -> Array:
