@@ -315,6 +315,17 @@ def test_a_row_that_fits_itself_does_not_make_leave_one_out_infinite():
     assert np.all(np.isfinite(errors))
 
 
+def test_features_of_few_directions_need_as_many_eigenvectors():
+    rng = np.random.default_rng(5)
+    Z, y = rng.standard_normal((120, 6)) @ rng.standard_normal((6, 80)), rng.standard_normal((120, 2))
+    system = equations_of(Z, y).system()
+    assert system.spectrum.values.size == 6
+    ridges = system.scale * np.array([1e-4, 1e-2, 1.0])
+    errors = [np.sum(system.solve(ridge).leave_one_out(Z.T, y) ** 2) for ridge in ridges]
+    np.testing.assert_allclose(system.spectrum.leave_one_out(ridges, Z.T, y), errors, rtol=1e-9)
+    np.testing.assert_allclose(system.spectrum.solve(ridges[0]), system.solve(ridges[0]).v, rtol=1e-7, atol=1e-9)
+
+
 @each_intercept
 def test_cross_validation_and_degrees_of_freedom_are_those_of_the_hat_matrix(intercept):
     Z, y = linear_rows(30, 5, 2)

@@ -399,14 +399,15 @@ def adam_reference(p, moments, squares, slopes, rates, step: int, schedule: floa
     return kernels.Parameters(*values)
 
 
+@pytest.mark.parametrize("width", [8, 16, 24])
 @columns_of_each_kind
 @each_sharing
-def test_a_network_is_assembled_from_its_parameters(n_linear, n_curves, n_categories, shared):
+def test_a_network_is_assembled_from_its_parameters(n_linear, n_curves, n_categories, shared, width):
     rng = np.random.default_rng(0)
-    parameters = some_parameters(n_linear, n_curves, 16, shared, 2, rng, n_categories)
+    parameters = some_parameters(n_linear, n_curves, width, shared, 2, rng, n_categories)
     nodes = some_nodes(n_curves, rng, n_categories)
     network = kernels.Network(
-        *(np.full_like(part, 9) for part in some_network(n_linear, n_curves, 16, shared, 2, rng, n_categories)),
+        *(np.full_like(part, 9) for part in some_network(n_linear, n_curves, width, shared, 2, rng, n_categories)),
     )
     kernels.alone(kernels.assemble)(parameters, nodes, BY_BASIS.astype(np.float32), network)
     expected = assemble_reference(as_double(parameters), nodes_in_double(nodes))

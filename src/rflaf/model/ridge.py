@@ -19,6 +19,7 @@ import scipy  # its parts are imported on first use
 from rflaf.errors import Array
 from rflaf.functions import _kernels
 
+_LOW_RANK = 0.5  # of the features: where fewer eigenvectors are worth a factorisation more
 _JITTERS = (100.0, 1e4, 1e6)  # of the precision of the sums
 _RIDGES_PER_DECADE = 2
 _LEAST_RIDGE, _LARGEST_RIDGE = 0.02, 10.0  # of the mean square of a feature; the least is divided by the rows
@@ -119,7 +120,12 @@ class RidgeSystem:
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues of G and the moments in its eigenvectors: every ridge at once."""
-        values, vectors = _few_eigenvectors(self.G) if self.n_rows < len(self.G) else np.linalg.eigh(self.G)
+        n_features, few_rows = len(self.G), self.n_rows < len(self.G)
+        thin = _thin_root(self.G) if few_rows or n_features > _FEW_FEATURES else None
+        if thin is not None and (few_rows or thin.shape[1] <= _LOW_RANK * n_features):
+            values, vectors = _few_eigenvectors(thin)
+        else:
+            values, vectors = np.linalg.eigh(self.G)
         return Spectrum(self, np.maximum(values, 0), vectors, vectors.T @ self.c)
 
 
@@ -371,11 +377,16 @@ def _untried(errors: Array, stride: int) -> list[int]:
     return [int(i) for i in near if 0 <= i < errors.size and np.isnan(errors[i])]
 
 
-def _few_eigenvectors(G: Array) -> tuple[Array, Array]:
-    """Eigenvalues (rank,) and eigenvectors (n, rank) of a matrix of low rank: those of L'L, where G = L L' is thin."""
+def _thin_root(G: Array) -> Array:
+    """L (n, rank) with G = L L' to rounding."""
     A, order, rank, _ = scipy.linalg.lapack.dpstrf(np.asfortranarray(G.T), lower=1, overwrite_a=1)
     L = np.empty((len(G), rank))
     L[order - 1] = np.tril(A[:, :rank])
+    return L
+
+
+def _few_eigenvectors(L: Array) -> tuple[Array, Array]:
+    """Eigenvalues (rank,) and eigenvectors (n, rank) of L L', thin: from those of L'L."""
     values, turned = np.linalg.eigh(L.T @ L)
     kept = values > 0
     return values[kept], L @ (turned[:, kept] / np.sqrt(values[kept]))

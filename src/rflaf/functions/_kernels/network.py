@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
@@ -22,7 +21,7 @@ from .curves import lane_cubics, lane_offsets
 from .loops import jit, part
 from .losses import to_slopes
 from .products import multiply
-from .vectors import I64, LANES, address, cell, clip, load, multiply_add, shifted, splat, store, to_rows
+from .vectors import I64, LANES, address, cell, clip, load, multiply_add, over_all, shifted, splat, store, to_rows
 
 LANE = 8  # float32 in a vector
 _BLOCK = 32  # components whose tables serve all rows of a batch before the next block
@@ -133,34 +132,6 @@ def _back(
     return signature, generate
 
 
-def _over_columns(builder: Any, count: Any, values: list[Any], visit: Any) -> list[Any]:
-    """Loop over ``count`` columns, none or more; ``visit(c, values)`` returns the vectors to go on with."""
-    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
-    before = builder.block
-    loop, after = builder.append_basic_block("column"), builder.append_basic_block("done")
-    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
-    builder.position_at_end(loop)
-    c = builder.phi(I64)
-    c.add_incoming(zero, before)
-    carried = [builder.phi(value.type) for value in values]
-    for phi, value in zip(carried, values, strict=True):
-        phi.add_incoming(value, before)
-    updated = visit(c, carried)
-    following = builder.add(c, one)
-    c.add_incoming(following, loop)
-    for phi, value in zip(carried, updated, strict=True):
-        phi.add_incoming(value, loop)
-    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
-    builder.position_at_end(after)
-    ends = []
-    for value, last in zip(values, updated, strict=True):
-        end = builder.phi(value.type)
-        end.add_incoming(value, before)
-        end.add_incoming(last, loop)
-        ends.append(end)
-    return ends
-
-
 def _column_visits(vectors: int, back: bool) -> Any:
     """Return the loop over the columns of one row for ``vectors`` vectors of components, forward or back."""
 
@@ -215,8 +186,8 @@ def _column_visits(vectors: int, back: bool) -> Any:
                     updated.append(value if back else total)
                 return updated
 
-            values = _over_columns(builder, args[8], start, along_curves)
-            values = _over_columns(builder, args[11], values, along_levels)
+            values = over_all(builder, args[8], start, along_curves)
+            values = over_all(builder, args[11], values, along_levels)
             if not back:
                 for value, place in zip(values, places, strict=True):
                     store(builder, value, place)

@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 from .bounds import NO_BOUNDS, project
 from .loops import alone, fast_part, jit, part
 from .network import LANE, Gradient, Network, Rows, Work, backward, batch_gradient, forward, outputs
+from .nodes import climb_curve
 from .products import multiply
 from .vectors import LANES, address, flat, load, multiply_add, splat, store
 
@@ -263,17 +264,11 @@ def assemble(parameters: Any, nodes: Any, by_basis: Any, network: Any) -> Any:
     for j in range(network.bias.size):
         network.bias[j] = parameters.bias[j]
     for c in range(nodes.start.size - 1):
-        first, scale, ramp_scale = nodes.start[c], parameters.scale[n_linear + c], parameters.ramp_scale[c]
-        position = nodes.position[first]
-        for j in range(network.bias.size):
-            network.H[first, j] = position * scale * parameters.W[n_linear + c, j]
-        for k in range(first + 1, nodes.start[c + 1]):
-            rise = (nodes.position[k] - nodes.position[k - 1]) * scale
-            size, centre = nodes.size[k] * ramp_scale, nodes.centre[k] * ramp_scale
-            for j in range(network.bias.size):
-                ramp = parameters.ramps[k, j]
-                network.H[k, j] = network.H[k - 1, j] + rise * parameters.W[n_linear + c, j] + size * ramp
-                network.bias[j] -= centre * ramp
+        at = n_linear + c
+        climb_curve(
+            network.H, parameters.ramps, nodes.start[c], nodes.start[c + 1], parameters.W, at, network.bias, nodes,
+            parameters.scale[at], parameters.ramp_scale[c],
+        )  # fmt: skip
     _assemble_levels(parameters, nodes, network)
     multiply(parameters.C, by_basis, network.table[: parameters.C.shape[0]])
     for o in range(network.V.shape[0]):

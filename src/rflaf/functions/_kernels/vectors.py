@@ -150,6 +150,34 @@ def store(builder: Any, value: Any, pointer: Any) -> None:
     builder.store(value, builder.bitcast(pointer, vector.as_pointer()), align=itemsize)
 
 
+def over_all(builder: Any, count: Any, values: list[Any], visit: Any) -> list[Any]:
+    """Loop over ``count`` columns or nodes, none or more; ``visit(c, values)`` returns the vectors to go on with."""
+    zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+    before = builder.block
+    loop, after = builder.append_basic_block("visit"), builder.append_basic_block("done")
+    builder.cbranch(builder.icmp_signed(">", count, zero), loop, after)
+    builder.position_at_end(loop)
+    c = builder.phi(I64)
+    c.add_incoming(zero, before)
+    carried = [builder.phi(value.type) for value in values]
+    for phi, value in zip(carried, values, strict=True):
+        phi.add_incoming(value, before)
+    updated = visit(c, carried)
+    following = builder.add(c, one)
+    c.add_incoming(following, loop)
+    for phi, value in zip(carried, updated, strict=True):
+        phi.add_incoming(value, loop)
+    builder.cbranch(builder.icmp_signed("<", following, count), loop, after)
+    builder.position_at_end(after)
+    ends = []
+    for value, last in zip(values, updated, strict=True):
+        end = builder.phi(value.type)
+        end.add_incoming(value, before)
+        end.add_incoming(last, loop)
+        ends.append(end)
+    return ends
+
+
 def shuffle(builder: Any, left: Any, right: Any, order: list[int]) -> Any:
     mask = ir.Constant(ir.VectorType(I32, len(order)), [ir.Constant(I32, i) for i in order])
     return builder.shuffle_vector(left, right, mask)
