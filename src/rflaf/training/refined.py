@@ -190,7 +190,7 @@ def _expected_loss(found: Settled, recipe: Recipe) -> float:
 def _train(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:
     """Return a model trained on all rows by one recipe, and the loss of every epoch."""
     n_rows, memory = fit.problem.moments.n_used, fit.spec.memory
-    encoding, _ = found.hunt.encoded(recipe.nodes)
+    encoding, _ = found.hunt.encoded(recipe)
     chunks = Streamed(fit.source, encoding, _mean_weight(fit), _ENCODED_MEMORY if memory is None else memory)
     start = found.hunt.table.X[:SAMPLE_ROWS]
     members = start_members(encoding, chunks[0][0], start, shape, recipe, fit.rng, n_rows)

@@ -288,7 +288,10 @@ def _read_trial(node: Node) -> Trial:
     recipe = node["recipe"]
     rates = recipe["alpha"].number(), recipe["rate"].number()
     split = recipe["split"].whole() if "split" in recipe.value else 0  # of which the first files do not speak
-    doubts = (recipe[name].number() if name in recipe.value else 0.0 for name in ("smoothing", "shrinkage"))
-    how = Recipe(*rates, recipe["nodes"].whole(), recipe["effort"].number(), split, *doubts)
+    smoothing, shrinkage = (
+        recipe[name].number() if name in recipe.value else 0.0 for name in ("smoothing", "shrinkage")
+    )
+    own_values = "own_values" in recipe.value and recipe["own_values"].flag()
+    how = Recipe(*rates, recipe["nodes"].whole(), recipe["effort"].number(), split, smoothing, shrinkage, own_values)
     strength = node["strength"].array(None, finite=False)
     return Trial(how, node["width"].whole(1), node["error"].number(finite=False), np.zeros(0), strength)

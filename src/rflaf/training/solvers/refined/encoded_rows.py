@@ -21,6 +21,7 @@ from rflaf.functions.curves import Knots, no_knots, one_over_gaps, place_knots
 from rflaf.rows.blocks import BlockSource, stack
 
 _ROWS_AT_ONCE = 2048
+_OFTEN = 4  # rows a value, of a column whose values may have a value of their own
 FARTHEST = 1e15  # standard deviations of a row that hardly weighs anything
 
 
@@ -64,12 +65,14 @@ class Encoding:
     mean, scale : (n_features,); a scale of zero leaves a column out
     knots : of the curved columns
     levels : (n_features,), how many levels a column has, zero for numbers; empty where all are numbers
+    repeated : (n_repeated,), columns of numbers whose nodes have, beside the curve, a value of their own each
     """
 
     mean: Array
     scale: Array
     knots: Knots
     levels: tuple[int, ...] = ()
+    repeated: Array = field(default_factory=lambda: np.zeros(0, np.intp))
 
     @property
     def linear(self) -> Array:
@@ -86,9 +89,21 @@ class Encoding:
         return np.array(used, np.intp)
 
     @property
+    def level_columns(self) -> Array:
+        """Return the numbers of the columns with levels: categories, then those whose nodes serve as levels."""
+        return np.concatenate([self.categories, self.repeated])
+
+    @property
+    def repeated_curves(self) -> Array:
+        """Return which curves belong to the columns of repeated values."""
+        return np.searchsorted(self.knots.columns, self.repeated)
+
+    @property
     def level_start(self) -> Array:
-        """Return where the levels of each category begin behind the nodes, and where the last ones end."""
-        return self.knots.nodes.size + np.cumsum([0, *(self.levels[column] for column in self.categories)])
+        """Return where the levels of each column begin behind the nodes, and where the last ones end."""
+        of_categories = (self.levels[column] for column in self.categories)
+        of_repeated = np.diff(self.knots.start)[self.repeated_curves]
+        return self.knots.nodes.size + np.cumsum([0, *of_categories, *of_repeated])
 
     @property
     def columns(self) -> Array:
@@ -98,7 +113,7 @@ class Encoding:
     @property
     def weight_columns(self) -> Array:
         """Return the column that each weight of a component belongs to: one of a number, one of every level."""
-        return np.concatenate([self.columns, np.repeat(self.categories, np.diff(self.level_start))])
+        return np.concatenate([self.columns, np.repeat(self.level_columns, np.diff(self.level_start))])
 
     def standardise(self, X: Array, columns: Array) -> Array:
         return (X[:, columns] - self.mean[columns]) / self.scale[columns]
@@ -116,17 +131,30 @@ class Encoding:
         for first in range(0, X.shape[0], _ROWS_AT_ONCE):  # in double precision, which for all rows would not fit
             part = slice(first, first + _ROWS_AT_ONCE)
             x[part] = np.clip(self.standardise(X[part], self.linear), -FARTHEST, FARTHEST)
-        levels = np.ascontiguousarray(X[:, self.categories] + self.level_start[:-1], np.int32)
+        curves = self.repeated_curves
+        nearest = cells[:, curves] - self.knots.start[curves] + (fractions[:, curves] > 0.5)
+        levels = np.hstack([X[:, self.categories], nearest]) + self.level_start[:-1]
         targets = np.ascontiguousarray(np.clip(y, -FARTHEST, FARTHEST), np.float32)
-        return Rows(x, cells, fractions, levels, targets, weight.astype(np.float32))
+        return Rows(x, cells, fractions, np.ascontiguousarray(levels, np.int32), targets, weight.astype(np.float32))
 
 
-def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int) -> Encoding:
-    """Place the knots of the columns and state their scaling."""
+def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int, own_values: bool = False) -> Encoding:
+    """Place the knots of the columns and state their scaling.
+
+    With ``own_values`` the columns of numbers that come up again and again are read by the value too.
+    """
     numbers = (scale > 0) & ~np.array(table.levels or np.zeros(scale.size), bool)
     varying = np.where(numbers, table.X, 0)  # a column constant to rounding has no curve
     knots = place_knots(varying, nodes) if nodes else no_knots()
-    return Encoding(mean, scale, knots, table.levels)
+    repeated = [
+        column for k, column in enumerate(knots.columns) if own_values and _recurs(table.X[:, column], knots.of(k))
+    ]
+    return Encoding(mean, scale, knots, table.levels, np.array(repeated, np.intp))
+
+
+def _recurs(x: Array, nodes: Array) -> bool:
+    """Return whether the nodes are all values of a column, of several rows each."""
+    return bool(_OFTEN * nodes.size <= x.size and np.isin(x, nodes).all())
 
 
 class Chunks(Protocol):

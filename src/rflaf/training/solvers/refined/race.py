@@ -116,6 +116,7 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         again_tried = {trial.recipe for trial in _to_try_again(hunt, shape, trials)}
         grid = tuple(recipe for recipe in (*tree.grid, *doubted) if recipe in again_tried)
         hunt, trials = _tried([narrower], shape, replace(tree, grid=grid), executor)
+    trials = _with_own_values(hunt, shape, trials, executor)
     if width_tolerance is not None:
         trials = [*_widths(hunt, shape, trials[0], width_tolerance, executor), *trials]
         shape = replace(shape, n_components=trials[0].width)
@@ -167,6 +168,28 @@ def _followed(hunt: Hunt, shape: Shape, tree: RecipeTree, trials: list[Trial], e
         next_ones = [recipe for recipe in tree.following.get(trials[0].recipe, ()) if recipe not in tried]
         trials = _with_others(hunt, shape, next_ones, trials, executor)
     return trials
+
+
+def _with_own_values(hunt: Hunt, shape: Shape, trials: list[Trial], executor: Executor) -> list[Trial]:
+    """Return the trials with the best recipes again, numbers that recur having a value each, where these are better.
+
+    By two standard errors of the difference: most columns need no such values, few rows do not tell, and a column that
+    must rise or fall has none.
+    """
+
+    def again(*recipes: Recipe) -> list[Trial]:
+        judged = _judged_shape(hunt, shape)
+        return hunt.compare([(judged, replace(recipe, own_values=True)) for recipe in recipes], executor)
+
+    best, *others = _blend(hunt, shape, _judged(hunt, trials))
+    few = hunt.table.n_rows <= _MANY_ROWS
+    if few or shape.limits.signs or not best.recipe.nodes or not hunt.affords(replace(best.recipe, own_values=True)):
+        return trials
+    own = again(best.recipe)
+    if not _is_better(*(hunt.losses(shape.loss, trial.outputs) for trial in (*own, best))):
+        return trials
+    own += again(*(other.recipe for other in others if other.recipe.nodes))
+    return [*sorted(own, key=by_rank), *trials]
 
 
 def _with_doubts(
@@ -259,6 +282,11 @@ def _unlike(trials: Sequence[Trial]) -> list[Trial]:
         if sum(max(alpha, trial.recipe.alpha) <= _ALIKE * min(alpha, trial.recipe.alpha) for alpha in penalties) < 2:
             kept.append(trial)
     return kept
+
+
+def _is_better(losses: Array, best: Array) -> bool:
+    """Return whether the rows held out tell a model, as the better one, from the best."""
+    return bool(losses.mean() < best.mean()) and is_told_from(best, losses)
 
 
 def is_told_from(losses: Array, best: Array) -> bool:

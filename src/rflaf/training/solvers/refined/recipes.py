@@ -24,7 +24,8 @@ class Recipe:
 
     ``nodes=0`` keeps every column straight; ``effort`` is a share of the usual epochs, ``split`` a multiple of the
     usual number of members, zero for a single one; ``smoothing`` is the share of every row's label that is given to all
-    classes alike, ``shrinkage`` a ridge penalty on the coefficients of the activations.
+    classes alike, ``shrinkage`` a ridge penalty on the coefficients of the activations. With ``own_values``
+    numbers that recur have, beside the curve of their column, a value of their own each.
     """
 
     alpha: float
@@ -34,11 +35,13 @@ class Recipe:
     split: int = 1
     smoothing: float = 0.0
     shrinkage: float = 0.0
+    own_values: bool = False
 
     def __str__(self) -> str:
         """Return the recipe in words, for the log."""
         curves = f"curves of {self.nodes} nodes" if self.nodes else "straight columns"
         also = f", labels smoothed by {self.smoothing:.2g}" if self.smoothing else ""
+        also += ", own values of numbers that recur" if self.own_values else ""
         also += f", activations shrunk by {self.shrinkage:.2g}" if self.shrinkage else ""
         return f"penalty {self.alpha:.2g}, {curves}{also}"
 

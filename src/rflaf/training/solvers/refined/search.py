@@ -90,20 +90,25 @@ class Hunt:
     seed: int
     effort: float
     scales: tuple[Array, ...] = ()
-    _encoded: dict[tuple[int, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
+    _encoded: dict[tuple[int, bool, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
-    def encoded(self, nodes: int, split: int | None = None) -> tuple[Encoding, Rows]:
+    def encoded(self, recipe: Recipe, split: int | None = None) -> tuple[Encoding, Rows]:
         """Return the rows as the loops read them, encoded once for all recipes with as many nodes; as of a split."""
         scale = self.scales[split] if self.scales and split is not None else self.scale
-        key = nodes, scale.tobytes()
+        key = recipe.nodes, recipe.own_values, scale.tobytes()
         if key not in self._encoded:
-            encoding = encode(self.table, self.mean, scale, nodes)
+            encoding = encode(self.table, self.mean, scale, recipe.nodes, recipe.own_values)
             self._encoded[key] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
         return self._encoded[key]
 
     def affords(self, recipe: Recipe) -> bool:
-        """Return whether the columns have no more nodes under a recipe than there is time to train."""
-        return recipe.nodes <= USUAL_NODES or self.encoded(recipe.nodes)[0].knots.nodes.size <= MOST_NODES
+        """Return whether the columns have no more nodes under a recipe than there is time to train.
+
+        And, where their values are to have values of their own, whether there are such columns.
+        """
+        if recipe.own_values and not self.encoded(recipe)[0].repeated.size:
+            return False
+        return recipe.nodes <= USUAL_NODES or self.encoded(recipe)[0].knots.nodes.size <= MOST_NODES
 
     @property
     def held_out(self) -> Array:
@@ -142,7 +147,7 @@ class Hunt:
             for shape, generator in share_out(whole, recipe, np.random.default_rng(self.seed))
         ]
         for part in parts:
-            self.encoded(part.recipe.nodes, part.split)  # once, and not by several threads at a time
+            self.encoded(part.recipe, part.split)  # once, and not by several threads at a time
         answers: list[_Answer] = executor.map(parts, self._train, "train candidates")
         trials = []
         for number, (shape, recipe) in enumerate(candidates):
@@ -154,7 +159,7 @@ class Hunt:
     def _train(self, part: _Part) -> _Answer:
         """Train one member on its split and predict the rows held out."""
         kept, held_out = self.splits[part.split]
-        encoding, rows = self.encoded(part.recipe.nodes, part.split)
+        encoding, rows = self.encoded(part.recipe, part.split)
         start = self.table.X[kept[:_START_ROWS]]
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         train_alone(trainer, part.generator, rows, kept, self.effort)

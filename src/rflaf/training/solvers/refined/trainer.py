@@ -187,10 +187,10 @@ class Trainer:
         for curve, column in enumerate(knots.columns):
             size[column] = np.sqrt(np.var(H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
         start = self.encoding.level_start
-        for category, column in enumerate(self.encoding.categories):
-            part = slice(start[category], start[category + 1])
+        for at, column in enumerate(self.encoding.level_columns):
+            part = slice(start[at], start[at + 1])
             values, share = H[part], _shares(self.nodes, part)
-            size[column] = np.sqrt(np.sum(share @ (values - share @ values) ** 2))
+            size[column] = np.hypot(size[column], np.sqrt(np.sum(share @ (values - share @ values) ** 2)))
         return size * unit
 
     def outputs(self, rows: kernels.Rows, index: Array) -> Array:
@@ -244,7 +244,7 @@ def start_trainer(
         V=np.zeros((n_outputs, padded), np.float32),
     )
     rates = kernels.Rates(
-        W=np.float32(recipe.rate * 0.1 / np.sqrt(max(columns.size + encoding.categories.size, 1)) / pieces.step),
+        W=np.float32(recipe.rate * 0.1 / np.sqrt(max(columns.size + encoding.level_columns.size, 1)) / pieces.step),
         C=np.float32(0.05 / np.sqrt(width)),
         V=np.float32(0.0 if fixed else 0.01),
         scale=np.float32(0.01),
@@ -267,12 +267,16 @@ def _fresh(loss: Loss, recipe: Recipe) -> float:
 def _first_directions(
     encoding: Encoding, nodes: kernels.Nodes, X: Array, shape: Shape, bounds: Bounds, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Random weights of standardised columns and of levels, so that projections have unit spread; and their offsets."""
+    """Random weights of standardised columns and of levels, so that projections have unit spread; and their offsets.
+
+    The values of numbers that recur start at zero: a column has a direction already.
+    """
     x, start = encoding.standardise(X, encoding.columns), encoding.level_start
-    n_numbers, n_levels, width = x.shape[1], int(start[-1] - start[0]), shape.n_components
-    n_weights = n_numbers + n_levels
+    n_numbers, width = x.shape[1], shape.n_components
+    n_weights = n_numbers + int(start[encoding.categories.size] - start[0])
     W = draw(shape.density, n_weights, width, rng).W if n_weights else np.zeros((0, width))
-    W = bounded_start(W, bounds)
+    own_values = np.zeros((int(start[-1] - start[encoding.categories.size]), width))
+    W = bounded_start(np.vstack([W, own_values]), bounds)
     projections = x @ W[:n_numbers]
     for category, column in enumerate(encoding.categories):
         part = slice(start[category], start[category + 1])
@@ -352,13 +356,15 @@ def _tables(trainer: Trainer, ramps: Array, scales: Array) -> tuple[list[tuple[i
     size, centre = (part.astype(np.float64) * scale for part in (trainer.nodes.size, trainer.nodes.centre))
     values = size[:, None] * ramps
     values[knots.start[:-1]] = 0
-    tables = []
-    for at, column in enumerate([*knots.columns, *encoding.categories]):
+    tables = {}
+    for at, column in enumerate([*knots.columns, *encoding.level_columns]):
         part = slice(ends[at], ends[at + 1])
         own = values[part]
         if at < n_curves:
-            tables.append((column, knots.of(at), np.cumsum(own, axis=0)))
+            tables[column] = knots.of(at), np.cumsum(own, axis=0)
         else:
             share = _shares(trainer.nodes, part)
-            tables.append((column, np.arange(own.shape[0]), np.where(share[:, None] > 0, own, share @ own)))
-    return tables, centre @ ramps
+            own = np.where(share[:, None] > 0, own, share @ own)
+            nodes, curve = tables.get(column, (np.arange(own.shape[0]), 0.0))
+            tables[column] = nodes, curve + own
+    return [(column, *table) for column, table in tables.items()], centre @ ramps
