@@ -239,3 +239,21 @@ def test_doubts_of_a_classifier_are_saved_and_regression_has_none(tmp_path):
     assert [trial.recipe for trial in again.trials_] == [trial.recipe for trial in model.trials_]
     regressor = RFLAFRegressor(16, random_state=0, n_jobs=1).fit(table.X, label.astype(float))
     assert not any(trial.recipe.smoothing or trial.recipe.shrinkage for trial in regressor.trials_)
+
+
+@each_tree
+def test_a_walk_of_two_classes_has_more_members(tree):
+    walk, usual = tree.for_classes(1).walked(), tree.for_classes(3).walked()
+    assert [recipe.split for recipe in walk.first] == [3 * recipe.split for recipe in tree.first]
+    assert (usual.first, usual.following) == (tree.first, tree.following)
+    assert [replace(recipe, split=0) for recipe in walk.following] == [
+        replace(recipe, split=0) for recipe in tree.following
+    ]
+    assert walk.grid[: len(tree.grid)] == tree.grid
+
+
+def test_two_classes_of_many_rows_are_answered_by_more_members():
+    tree = replace(EITHER, first=(SURE,), following={}).for_classes(1)
+    found = settled(labelled(13_000, n_classes=2, noise=0.5), tree)
+    assert found.recipes[0].split == 3
+    assert len(found.recipes[0].widths(100)) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, replace
 
 import numpy as np
@@ -13,7 +14,7 @@ _MOST_EPOCHS, _LEAST_STEPS = 100, 1000
 _NODES_OF_A_ROW, _LEAST_STEPS_OF_A_PASS = 32, 16  # in batches for many nodes
 _MEMBERS = 0.2  # of the root of the width: two for a hundred components
 _LEAST_WIDTH = 2 * kernels.LANE  # of a member
-_STIFFER = 4.0
+_STIFFER, _MORE_MEMBERS = 4.0, 3
 _SMOOTHED, _SLOWER = (1.0, 1.0, 0.02, 0.0), (1.0, 0.5, 0.0, 0.0)
 _SHRUNK, _SHRUNK_MORE = (0.5, 1.0, 0.0, 1e-3), (1.0, 1.0, 0.0, 1e-2)
 
@@ -89,24 +90,27 @@ class RecipeTree:
     """The recipes to try: with few rows those of ``grid`` side by side, the stiffest last; with many a walk.
 
     The walk tries ``first``, then those in ``following`` for the best so far, as long as there are some. Then the best
-    is tried with each of ``doubts``: factors on its penalty and its rate, a smoothing and a shrinkage.
+    is tried with each of ``doubts``: factors on its penalty and its rate, a smoothing and a shrinkage. ``split``
+    multiplies the number of members in the walk; models of folds are too narrow to be split.
     """
 
     first: tuple[Recipe, ...]
     following: dict[Recipe, tuple[Recipe, ...]]
     grid: tuple[Recipe, ...] = ()
     doubts: tuple[tuple[float, float, float, float], ...] = ()
+    split: int = 1
 
     def for_classes(self, n_outputs: int) -> RecipeTree:
         """Return the tree for labels: stiffer ends of the grid, and ways to be less sure.
 
         Labels of few rows can be told apart whatever the penalty, so log odds grow as long as nothing holds them; those
-        of several outputs, whose weights are trained too, the most.
+        of several outputs, whose weights are trained too, the most. Models of two classes and many rows have three
+        times as many members: with several outputs these would be too narrow.
         """
         ends = {bool(recipe.nodes): recipe for recipe in sorted(self.grid, key=lambda recipe: recipe.alpha)}
         stiffer = (replace(recipe, alpha=_STIFFER * recipe.alpha) for recipe in ends.values())
         doubts = (_SMOOTHED, _SHRUNK, _SLOWER if n_outputs == 1 else _SHRUNK_MORE)
-        return replace(self, grid=(*self.grid, *stiffer), doubts=doubts)
+        return replace(self, grid=(*self.grid, *stiffer), doubts=doubts, split=_MORE_MEMBERS if n_outputs == 1 else 1)
 
     def doubted(self, recipe: Recipe, slower: bool = True) -> tuple[Recipe, ...]:
         """Return a recipe with each of the doubts, ``slower`` ones included or not.
@@ -123,19 +127,24 @@ class RecipeTree:
 
     def scaled(self, factor: float) -> RecipeTree:
         """Return the tree with all penalties multiplied."""
+        tree = self._walking(lambda recipe: replace(recipe, alpha=factor * recipe.alpha))
+        return replace(tree, grid=tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in self.grid))
 
-        def scale(recipes: tuple[Recipe, ...]) -> tuple[Recipe, ...]:
-            return tuple(replace(recipe, alpha=factor * recipe.alpha) for recipe in recipes)
+    def walked(self) -> RecipeTree:
+        """Return the tree of the walk, with as many members as it says."""
+        return replace(self._walking(lambda recipe: replace(recipe, split=self.split * recipe.split)), split=1)
 
-        following = {scale((best,))[0]: scale(others) for best, others in self.following.items()}
-        return RecipeTree(scale(self.first), following, scale(self.grid), self.doubts)
+    def _walking(self, change: Callable[[Recipe], Recipe]) -> RecipeTree:
+        """Return the tree with another walk."""
+        following = {change(best): tuple(map(change, others)) for best, others in self.following.items()}
+        return replace(self, first=tuple(map(change, self.first)), following=following)
 
     def with_alpha(self, alpha: float) -> RecipeTree:
         """Return a tree with the penalty given: the search still chooses how columns move and curve."""
         tried = {replace(recipe, alpha=alpha) for recipe in (*self.first, *sum(self.following.values(), ()))}
         grid = tuple(dict.fromkeys(replace(recipe, alpha=alpha) for recipe in self.grid))
         doubts = tuple((1.0, fast, smoothing, shrinkage) for _, fast, smoothing, shrinkage in self.doubts)
-        return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid, doubts)
+        return RecipeTree(tuple(sorted(tried, key=astuple)), {}, grid, doubts, self.split)
 
 
 _EASY, _MIDDLE, _STIFF = Recipe(1.5e-5, 0.3), Recipe(1.5e-4, 0.5), Recipe(5e-4, 0.5)

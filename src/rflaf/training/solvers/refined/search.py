@@ -280,6 +280,7 @@ def by_rank(trial: Trial) -> tuple[float, float]:
 
 def search(hunt: Hunt, shape: Shape, tree: RecipeTree, executor: Executor) -> list[Trial]:
     """Return the trials of a tree, the best first."""
+    tree = tree.walked()
     trials = hunt.compare([(shape, recipe) for recipe in tree.first], executor)
     before = float("inf")
     while (best := min(trials, key=by_rank)).recipe in tree.following and by_error(best) < before * (1 - PAYS):
