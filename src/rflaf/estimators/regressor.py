@@ -252,6 +252,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
             self.target_encoding_ = named_offset(self.target_encoding_, offset)
             if self._exposed and not alone:  # which part of a weight counts rows is not known
                 self._bands = None
+            del self._exposed  # it is of this fit alone
         self._warn(result)
         return self
 
