@@ -35,6 +35,8 @@ def table(n_rows, seed=0):
             "member*/": rng.random(n_rows) < 0.5,
             "born": pd.Timestamp("1904-02-27") + pd.to_timedelta(rng.integers(0, 60_000, n_rows), unit="D"),
             "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 10**6, n_rows), unit="min"),
+            "paid": pd.Timestamp("2023-09-01") + pd.to_timedelta(rng.integers(0, 300_000, n_rows), unit="min"),
+            "noon": pd.Timestamp("2024-02-29") + pd.to_timedelta(rng.integers(0, 1440, n_rows), unit="min"),
         }
     )
     y = frame["Age"] / 10 + 2 * (frame["a b"] == "Ulm") + (frame["class"] == "left") + frame["born"].dt.day_of_year / 99
@@ -52,6 +54,8 @@ def fresh_table(n_rows):
     frame.loc[8::31, "class"] = "neither"
     frame.loc[9::31, "born"] -= pd.Timedelta(days=50_000)
     frame.loc[10::31, "seen"] += pd.Timedelta(days=4_000)
+    frame["paid"] += pd.to_timedelta(np.arange(n_rows) * 13 % 2_000 - 900, unit="D")
+    frame.loc[11::31, "noon"] += pd.Timedelta(days=400)
     return frame
 
 

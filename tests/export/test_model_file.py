@@ -351,7 +351,7 @@ def forge(fitted, path, change):
 
 
 FORGERIES = {
-    "this version reads the formats 1 to 5, not 6": lambda h, a: h.update(format=6),
+    "this version reads the formats 1 to 6, not 7": lambda h, a: h.update(format=7),
     "one of RFLAFRegressor": lambda h, a: h.update({"class": "Popen"}),
     "header.parameters must be an object of": lambda h, a: h["parameters"].update(shell=True),
     "alpha must be 'auto' or a number": lambda h, a: h["parameters"].update(alpha=-1),

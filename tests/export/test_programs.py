@@ -549,6 +549,17 @@ def test_a_table_model_is_exported_with_its_encoding(table, table_model, dtype, 
     assert_close(found[:, 0], table_model.predict(frame), tolerance)
 
 
+def test_dates_after_a_fit_within_a_year_are_told_in_its_year():
+    days = np.arange(19_600, 19_800)  # across New Year
+    frame = pd.DataFrame({"paid": days.astype("datetime64[D]").astype("datetime64[s]"), "y": np.sin(days / 30)})
+    model = RFLAFRegressor(8, **RANDOM).fit(frame, "y")
+    new = np.arange(19_000, 21_000) + 0.25
+    (found,) = run_onnx(to_onnx(model, dtype=np.float64), {"paid": new[:, None]})
+    assert model.table_encoding_.columns[0].by_season
+    rows = pd.DataFrame({"paid": pd.Timestamp("1970-01-01") + pd.to_timedelta(new, unit="D")})
+    assert_close(found[:, 0], model.predict(rows), 1e-9)
+
+
 def test_every_encoded_column_is_that_of_the_encoding(table, table_model):
     model = to_onnx(table_model, dtype=np.float64)
     encoded = next(node.output[0] for node in model.graph.node if node.op_type == "Concat")

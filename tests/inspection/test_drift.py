@@ -97,8 +97,9 @@ def test_rows_outside_the_range_are_counted(model):
     assert any("outside the range" in reason for reason in drift.reasons())
 
 
-def test_dates_after_the_fit_are_outside_though_the_model_reads_none_further():
-    frame = houses(300, 0).assign(sold=pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(300), unit="D"))
+@pytest.mark.parametrize("start", ["2024-01-01", "2023-08-01"], ids=["one year", "across New Year"])
+def test_dates_after_the_fit_are_outside_though_the_model_reads_none_further(start):
+    frame = houses(300, 0).assign(sold=pd.Timestamp(start) + pd.to_timedelta(np.arange(300), unit="D"))
     dated = RFLAFRegressor(10, directions="random", random_state=0).fit(frame, "price")
     later = frame.assign(sold=frame["sold"] + pd.Timedelta(days=3 * 365 + 1))  # in the same seasons
     assert check_drift(dated, frame).outside == 0
@@ -107,6 +108,17 @@ def test_dates_after_the_fit_are_outside_though_the_model_reads_none_further():
     assert drift.outside == sold.outside == 1
     area = next(column for column in drift.columns if column.name == "area")
     assert area.effect < 0.02  # has not moved: its effect is not that of the dates
+
+
+def test_dates_of_the_rows_looked_at_are_those_of_a_table_of_them(monkeypatch):
+    frame = houses(300, 0).assign(sold=pd.Timestamp("2022-01-01") + pd.to_timedelta(np.arange(300) * 3, unit="D"))
+    dated = RFLAFRegressor(10, directions="random", random_state=0).fit(frame, "price")
+    later = frame.assign(sold=frame["sold"] + pd.Timedelta(days=300))
+    monkeypatch.setattr("rflaf.inspection.drift._MOST_ROWS", 50)
+    few = later.iloc[np.linspace(0, 299, 50).astype(int)]
+    assert check_drift(dated, later, later["price"]) == check_drift(dated, few, few["price"])
+    first, last = frame["sold"].min(), frame["sold"].max()
+    assert check_drift(dated, few).outside == np.mean(few["sold"] > last + 0.05 * (last - first)) > 0.1
 
 
 def test_classifiers_and_arrays_are_checked_too():

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rflaf.rows.tables import Year
+
 from .c_arrays import array_lines, literal, printable
 from .table_form import DateField, NumberField, TableForm, TextField
 
@@ -104,6 +106,14 @@ def _kind(field: object, real: str) -> str:
     return "double " if isinstance(field, DateField) else f"{real} "
 
 
+def _in_year(year: Year, of_year: str) -> str:
+    return f"{year.eve!r} + {of_year} + ({of_year} <= {year.turn} ? {year.length}.0 : 0.0)"
+
+
+def _rest(days: str, name: str) -> str:
+    return f"(({days}) - {name}_floor_({days}))"
+
+
 def _what(field: object) -> str:
     return ", days since 1970" if isinstance(field, DateField) else ", UTF-8" if isinstance(field, TextField) else ""
 
@@ -122,6 +132,10 @@ def _body(form: TableForm, name: str, real: str) -> Iterator[str]:
             days = f"{value} == {value} ? {_near(value)} : {field.fill!r}"
             yield f"{name}_date_({days}, x + {field.first}, {int(field.hours)});"
             at = f"x[{field.first}]"
+            if field.year is not None:
+                beyond = f"({days}) < {field.limits[0]!r} || ({days}) > {field.limits[1]!r}"
+                told = f"{_in_year(field.year, f'x[{field.first + 1}]')} + {_rest(days, name)}"
+                yield f"if ({beyond}) {at} = ({real})({told});"
             for beyond, limit in zip("<>", (literal(day, real) for day in field.limits), strict=True):
                 yield f"if ({at} {beyond} {limit}) {at} = {limit};"
             if field.indicator:

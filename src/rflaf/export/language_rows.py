@@ -9,6 +9,8 @@ from textwrap import indent
 
 import numpy as np
 
+from rflaf.rows.tables import Year
+
 from .dialect import Dialect, block, filled, listed_words, loop, printable
 from .table_form import DateField, NumberField, TableForm, TextField
 
@@ -112,13 +114,26 @@ def _date(field: DateField, v: str, given: str, d: Dialect, r: RowDialect) -> It
     yield d.real.format(f"{v}_s", "60.0")
     yield from block(d.test.format(leap), [f"{v}_s = 61.0;"])
     yield from block(d.test.format(f"{v}_d > 305.0"), [f"{v}_s = -305.0;"])
-    yield f"x[{at}] = {v};"
+    told = v
+    if field.year is not None:
+        yield from _in_year(field, field.year, v, d)
+        told = f"{v}_t"
+    yield f"x[{at}] = {told};"
     for beyond, limit in zip("<>", field.limits, strict=True):
-        yield from block(d.test.format(f"{v} {beyond} {limit!r}"), [f"x[{at}] = {limit!r};"])
+        yield from block(d.test.format(f"{told} {beyond} {limit!r}"), [f"x[{at}] = {limit!r};"])
     yield f"x[{at + 1}] = {v}_d + {v}_s;"
     yield f"x[{at + 2}] = {v}_w + 3.0 - 7.0 * {floor(f'({v}_w + 3.0) / 7.0')};"
     if field.hours:
         yield f"x[{at + 3}] = ({v} - {v}_w) * 24.0;"
+
+
+def _in_year(field: DateField, year: Year, v: str, d: Dialect) -> Iterator[str]:
+    """Yield the days, beyond the fit in its year."""
+    low, high = field.limits
+    told = [f"{v}_t = {year.eve!r} + {v}_d + {v}_s + ({v} - {v}_w);"]
+    told += block(d.test.format(f"{v}_d + {v}_s <= {year.turn}.0"), [f"{v}_t += {year.length}.0;"])
+    yield d.real.format(f"{v}_t", v)
+    yield from block(d.test.format(f"{v} < {low!r} || {v} > {high!r}"), told)
 
 
 def _quoted(text: str, escape: str) -> str:

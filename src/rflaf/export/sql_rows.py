@@ -41,12 +41,23 @@ def _date(field: DateField, days: str) -> Iterator[str]:
     year = f"FLOOR(({era} - FLOOR({era} / 1460e0) + FLOOR({era} / 36524e0) - FLOOR({era} / 146096e0)) / 365e0)"
     of_year = f"({era} - (365e0 * {year} + FLOOR({year} / 4e0) - FLOOR({year} / 100e0)))"
     leap = f"{year} = 0e0 OR ({year} = 4e0 * FLOOR({year} / 4e0) AND {year} <> 100e0 * FLOOR({year} / 100e0))"
-    yield clipped(days, *field.limits)
     start = f"CASE WHEN {of_year} > 305e0 THEN -305e0 WHEN {leap} THEN 61e0 ELSE 60e0 END"
-    yield f"{of_year} + {start}"
+    told = f"{of_year} + {start}"
+    yield clipped(_in_year(field, days, told), *field.limits)
+    yield told
     yield f"{whole} + 3e0 - 7e0 * FLOOR(({whole} + 3e0) / 7e0)"
     if field.hours:
         yield f"({days} - {whole}) * 24e0"
+
+
+def _in_year(field: DateField, days: str, of_year: str) -> str:
+    """Return the days, beyond the fit in its year, if they are told there."""
+    if field.year is None:
+        return days
+    later = f"CASE WHEN {of_year} <= {number(field.year.turn)} THEN {number(field.year.length)} ELSE 0e0 END"
+    told = f"{number(field.year.eve)} + {of_year} + {later} + ({days} - FLOOR({days}))"
+    low, high = map(number, field.limits)
+    return f"(CASE WHEN {days} < {low} OR {days} > {high} THEN {told} ELSE {days} END)"
 
 
 def clipped(value: str, low: float, high: float) -> str:

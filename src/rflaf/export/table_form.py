@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding, TextColumn, require_arrow
+from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding, TextColumn, Year, require_arrow
 
 # Words that some language keeps for itself.
 _KEYWORDS = frozenset(
@@ -54,7 +54,8 @@ class NumberField:
 class DateField:
     """Days since 1970 as days, day of the year, day of the week, the hour if ``hours``, and whether it was missing.
 
-    ``limits``: the days go no further than from the first to the last of them.
+    ``limits``: the days go no further than from the first to the last of them. ``year`` is that of the fit in which
+    days beyond are told before, None if they are not.
     """
 
     name: str
@@ -64,6 +65,7 @@ class DateField:
     hours: bool
     indicator: bool
     limits: tuple[float, float]
+    year: Year | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,9 @@ def form_of(encoding: TableEncoding) -> TableForm:
         if isinstance(column, NumberColumn):
             fields.append(NumberField(column.name, label, first, float(column.fill), column.indicator))
         elif isinstance(column, DateColumn):
-            limits = float(column.earliest), float(column.latest)
-            date = DateField(column.name, label, first, float(column.fill), column.hours, column.indicator, limits)
-            fields.append(date)
+            limits, gaps = (float(column.earliest), float(column.latest)), column.indicator
+            fill = float(column.fill)
+            fields.append(DateField(column.name, label, first, fill, column.hours, gaps, limits, column.year))
         elif isinstance(column, CategoryColumn):
             fields.append(_text_field(encoding, column, label, first))
         else:

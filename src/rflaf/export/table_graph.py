@@ -17,11 +17,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from rflaf.errors import Array
-from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding
+from rflaf.rows.tables import CategoryColumn, DateColumn, NumberColumn, TableEncoding, Year
 
 from .onnx_graph import Graph, convert, require_skl2onnx, tensor_type
 from .table_form import refuse_free_text
 
+_LONGEST_YEAR = 366  # days
 _CYCLE = 146_097  # days after which the calendar repeats itself: 400 years, whole weeks
 
 
@@ -143,12 +144,22 @@ def _date(graph: Graph, days: str, column: DateColumn, dtype: np.dtype[Any]) -> 
         graph.node("Gather", graph.constant(name, values), day)
         for name, values in zip(("day_of_year", "day_of_week"), _calendar(), strict=True)
     )
+    rest = graph.node("Sub", days, whole)
     early, late = (graph.constant(name, np.array(float(getattr(column, name)))) for name in ("earliest", "latest"))
+    if column.year is not None:
+        beyond = graph.node("Or", graph.node("Less", days, early), graph.node("Greater", days, late))
+        days = graph.node("Where", beyond, graph.node("Add", _in_year(graph, column.year, of_year), rest), days)
     parts = [graph.node("Min", graph.node("Max", days, early), late), of_year, of_week]
     if column.hours:
         hours = graph.constant("hours", np.array(24.0))
-        parts.append(graph.node("Mul", graph.node("Sub", days, whole), hours))
+        parts.append(graph.node("Mul", rest, hours))
     return [graph.cast(part, dtype) for part in [*parts, *[gaps] * column.indicator]]
+
+
+def _in_year(graph: Graph, year: Year, of_year: str) -> str:
+    """Return the days since 1970 of days of the year in that of the fit, looked up."""
+    days = graph.constant("year", year.day(np.arange(_LONGEST_YEAR + 1)))
+    return graph.node("Gather", days, graph.cast(of_year, np.dtype(np.int64)))
 
 
 def _calendar() -> tuple[Array, Array]:

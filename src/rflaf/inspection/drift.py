@@ -6,7 +6,7 @@ the answer when the column is moved back, every row keeping its rank, in units o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators.offsets import checked_offset, known_offset, offset_of
 from rflaf.model.profile import Profile
 from rflaf.rows.inputs import as_rows, is_frame
-from rflaf.rows.tables import as_table
+from rflaf.rows.tables import DateColumn, as_table
 
 from .effects import model_columns, sample_rows
 
@@ -156,15 +156,28 @@ def check_drift(estimator: Any, X: Any, y: Any = None, offset: Any = None) -> Dr
 def _beyond_the_fit(estimator: Any, table: Any, rows: Array) -> Array:
     """Return rows whose days of dates go on beyond the fit, where those of the model stay."""
     encoding = estimator.table_encoding_
-    if encoding is None or not is_frame(table) or encoding.without_limits() == encoding:
+    if encoding is None or not is_frame(table) or not any(isinstance(at, DateColumn) for at in encoding.columns):
         return rows
-    return np.ascontiguousarray(sample_rows(encoding.without_limits().transform(table), _MOST_ROWS))
+    table, seen, first = as_table(table), rows.copy(), 0
+    for column in encoding.columns:
+        if isinstance(column, DateColumn):
+            alone = replace(encoding, columns=(column,)).without_limits()
+            some = table.select([column.name]).take(_sampled(table.num_rows))
+            days = alone.transform(some)[:, 0]
+            seen[:, first] = np.floor(days) if column.by_hour else days  # the model reads the day of the fit
+        first += len(column.feature_names)
+    return seen
+
+
+def _sampled(n_rows: int) -> Array:
+    """Return the numbers of the rows that are looked at."""
+    return np.arange(n_rows) if n_rows <= _MOST_ROWS else np.linspace(0, n_rows - 1, _MOST_ROWS).astype(np.intp)
 
 
 def sample_targets(y: Any) -> Array:
     """Return the targets of the rows that `check_drift` looks at."""
     y = np.asarray(y)
-    return y if len(y) <= _MOST_ROWS else y[np.linspace(0, len(y) - 1, _MOST_ROWS).astype(np.intp)]
+    return y[_sampled(len(y))]
 
 
 def _columns(

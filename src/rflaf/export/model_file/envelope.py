@@ -19,7 +19,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError, UnreadableModelFile
 
-FORMAT = 5
+FORMAT = 6
 _LARGEST_HEADER = 2**24  # bytes
 MOST_TOKENS = 400_000  # values in a header: some take a hundred bytes once they are read
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64}
@@ -51,12 +51,18 @@ def _with_limits(header: dict[str, Any]) -> dict[str, Any]:
     return {**header, "format": 5}
 
 
+def _with_seasons(header: dict[str, Any]) -> dict[str, Any]:
+    """Return a header of format 5 in format 6: dates were told in no year of a fit, as where none is named."""
+    return {**header, "format": 6}
+
+
 # From a format to the next.
 _UPGRADES: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {
     1: _one_encoding,
     2: _named_columns,
     3: _with_codes,
     4: _with_limits,
+    5: _with_seasons,
 }
 
 

@@ -22,7 +22,7 @@ slower, and learn them from all rows at once. Needs the extra ``files``.
 """
 
 from .cells import MISSING, Texts, as_table, clean, find_column, is_number, refuse_repeated, require_arrow
-from .columns import CategoryColumn, DateColumn, NumberColumn
+from .columns import CategoryColumn, DateColumn, NumberColumn, Year
 from .decisions import Decision
 from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
 from .free_text import TextColumn
@@ -46,6 +46,7 @@ __all__ = [
     "TargetEncoding",
     "TextColumn",
     "Texts",
+    "Year",
     "add_rows",
     "as_table",
     "clean",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -14,6 +15,7 @@ from .readings import READINGS, UNITS, dates_in, numbers_in
 from .statistics import LevelStatistic, check_text
 
 _CLOSE_DAYS = 200_000  # between the first and last of dates that are looked up
+MOST_SEASONAL = 457  # days of dates in which a season is hardly told from a trend: fifteen months
 END_OF_TIME = 3e6  # days: Arrow distinguishes dates in the years until then
 
 
@@ -133,11 +135,41 @@ class CategoryColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class Year:
+    """A year that begins after its ``turn``, a day of the year; days up to it are those of the next calendar year.
+
+    ``eve`` is the day before New Year, ``length`` the number of days from there to the next one.
+    """
+
+    eve: float
+    turn: int
+    length: int
+
+    def day(self, of_year: Array) -> Array:
+        """Return the days since 1970 of days of the year, which are counted from 1."""
+        return np.asarray(self.eve + of_year + self.length * (of_year <= self.turn))
+
+
+def year_around(earliest: float, latest: float) -> Year:
+    """Return the year with dates, in days since 1970, in its middle; of almost a year's dates, that from the first.
+
+    >>> year_around(0.0, 365.0), year_around(304.0, 365.0 + 59.0)
+    (Year(eve=-1.0, turn=0, length=365), Year(eve=-1.0, turn=182, length=365))
+    """
+    first = min(math.floor(earliest), math.ceil((earliest + latest - 365) / 2))
+    new_year = (np.datetime64(first, "D").astype("datetime64[Y]") + np.arange(2)).astype("datetime64[D]")
+    start, end = new_year.astype(np.int64).tolist()
+    return Year(start - 1.0, first - start, end - start)
+
+
+@dataclass(frozen=True, slots=True)
 class DateColumn:
     """A date as numbers, that of ``fill`` (days since 1970) where it is missing; the hour only if ``hours``.
 
     Its days stay between ``earliest`` and ``latest``, those of the fit: beyond them a model would go on along a line
-    that nothing supports, and within a year days and day of the year are the same line.
+    that nothing supports. Within a year days and day of the year are the same line, so that days alone must not stop:
+    ``by_season`` days beyond become those of the same season in the last year of the fit. Within a day hours say it
+    all: there ``earliest`` and ``latest`` are the same.
     """
 
     kind: ClassVar[str] = "date"
@@ -148,6 +180,7 @@ class DateColumn:
     reading: str = "date"
     earliest: float = -END_OF_TIME
     latest: float = END_OF_TIME
+    by_season: bool = False
 
     def __post_init__(self) -> None:
         check_text(self.name)
@@ -156,8 +189,8 @@ class DateColumn:
         if self.earliest > self.latest:
             rule = "the earliest date must not be after the latest"
             raise InvalidParameterError(rule, self.earliest, "Make the encoding anew.")
-        _check_flag("hours", self.hours)
-        _check_flag("indicator", self.indicator)
+        for name in ("hours", "indicator", "by_season"):
+            _check_flag(name, getattr(self, name))
         if self.reading not in UNITS:
             _check_reading(self.reading, "date")
 
@@ -165,6 +198,16 @@ class DateColumn:
     def feature_names(self) -> tuple[str, ...]:
         parts = ["days", "day of year", "day of week", *["hour"] * self.hours, *["missing"] * self.indicator]
         return tuple(f"{self.name} {part}" for part in parts)
+
+    @property
+    def by_hour(self) -> bool:
+        """Whether nothing but the hour says when a date was."""
+        return self.hours and self.earliest == self.latest
+
+    @property
+    def year(self) -> Year | None:
+        """The year of the fit in which dates beyond it are told; None if their days stop."""
+        return year_around(max(self.earliest, self.latest - 366), self.latest) if self.by_season else None
 
     def write(self, values: Any, out: Array, folds: Array | None = None) -> None:
         pa = cells.require_arrow()
@@ -181,10 +224,14 @@ class DateColumn:
             found = found.fill_null(pa.scalar(round(self.fill * cells.MICROSECONDS_A_DAY), pa.timestamp("us")))
         days = cells.days_of(found)
         whole = np.floor(days)
-        out[:, 0] = np.clip(days, self.earliest, self.latest)
-        out[:, 1], out[:, 2] = _days_of_year_and_week(whole)
+        of_year, out[:, 2] = _days_of_year_and_week(whole)
+        out[:, 1], rest = of_year, days - whole
         if self.hours:
-            out[:, 3] = (days - whole) * 24
+            out[:, 3] = rest * 24
+        if self.year is not None:
+            beyond = (days < self.earliest) | (days > self.latest)
+            days = np.where(beyond, self.year.day(of_year) + rest, days)
+        out[:, 0] = np.clip(days, self.earliest, self.latest)
 
 
 def _days_of_year_and_week(days: Array) -> tuple[Array, Array]:

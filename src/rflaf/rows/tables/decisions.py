@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rflaf.errors import InvalidParameterError
 
 from .cells import names_identifier
+from .columns import DateColumn
 from .free_text import has_words, text_sample
 from .readings import READINGS, UNITS
 from .summaries import MOST_SPARSE, ColumnSummary, Moments, TableSummary
@@ -207,4 +208,13 @@ def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) 
     others = [r for r in column.readings or () if r != choice.reading and READINGS[r].kind == choice.kind]
     other = f"--read {shlex.quote(f'{name}={others[0]}')}" if others else ""
     change = f"--category {quoted}" if not others or choice.reading == "number" else other
-    return Decision(name, read_as, choice.why, change)
+    return Decision(name, read_as, choice.why + _span(encoding), change)
+
+
+def _span(encoding: object) -> str:
+    """Return what follows from the span of dates, if it is short."""
+    if not isinstance(encoding, DateColumn):
+        return ""
+    if encoding.by_season:
+        return "; within fifteen months, so later ones are read by their season"
+    return "; within a day, so later ones are read by their hour" if encoding.by_hour else ""

@@ -15,7 +15,15 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.indicators import indicator_starts, indicators
 
 from .cells import MISSING, as_table, clean, find_column, refuse_repeated
-from .columns import END_OF_TIME, CategoryColumn, ColumnEncoding, DateColumn, NumberColumn, level_codes
+from .columns import (
+    END_OF_TIME,
+    MOST_SEASONAL,
+    CategoryColumn,
+    ColumnEncoding,
+    DateColumn,
+    NumberColumn,
+    level_codes,
+)
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
 from .free_text import TextColumn, TextComponents, learn_components, text_sample
 from .readings import UNITS
@@ -192,10 +200,8 @@ class TableEncoding:
 
     def without_limits(self) -> TableEncoding:
         """Return the same encoding with days of dates that go on beyond the fit."""
-        columns = (
-            replace(at, earliest=-END_OF_TIME, latest=END_OF_TIME) if isinstance(at, DateColumn) else at
-            for at in self.columns
-        )
+        free = {"earliest": -END_OF_TIME, "latest": END_OF_TIME, "by_season": False}
+        columns = (replace(at, **free) if isinstance(at, DateColumn) else at for at in self.columns)  # type: ignore[arg-type]
         return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
@@ -297,7 +303,10 @@ def _dates(name: str, found: Moments, days: float, gaps: bool, reading: str) -> 
     """Return the encoding of dates in units of ``days``; it takes none further than those of the fit."""
     hours = not found.whole or days != 1
     earliest, latest = math.floor(found.low * days), math.ceil(found.high * days)
-    return DateColumn(name, found.mean * days, hours, gaps, reading, float(earliest), float(latest))
+    column = DateColumn(name, found.mean * days, hours, gaps, reading, float(earliest), float(latest))
+    if found.low < found.high and math.floor(found.high * days) == earliest:
+        return replace(column, latest=column.earliest)
+    return replace(column, by_season=latest - earliest <= MOST_SEASONAL)
 
 
 def level_sums(encoding: TableEncoding, summary: TableSummary, parts: Sequence[str]) -> dict[str, LevelSums]:
