@@ -83,6 +83,10 @@ RUNS = {  # script: a small run, and what its table shows
         r"\| plain \| S \| 25 to 50 \| \*\*-?[\d.]+\*\* (.*\n)+\| plain \| S \| 25 to 50 ",
     ),
     "evidence": ("--check", r"docs/evidence.md: \d places from the records"),
+    "distillation": (
+        "--kinds sklearn --only iris --teachers extra-trees --seeds 0 1 --width 4 --out d.jsonl",
+        r"\| iris, extra-trees \| [\d.]+ \| [\d.]+ \([\d.]+, [\d.]+\) \| [\d.]+ (.*\n)+2 students: loss [+-]",
+    ),
     "demonstration": ("--rows 400 --out d.json --picture d.png", r"rflaf, 10: 0\.\d"),
     "exact": ("--rows 200 --seeds 0 --widths 3", r"S=3 +exact / sample: error [+-][\d.]+%, time [\d.]+ times"),
     "few_rows": ("diabetes --seeds 0", r"diabetes +rflaf [\d.]+   ridge [\d.]+   LightGBM"),
@@ -100,8 +104,8 @@ RUNS = {  # script: a small run, and what its table shows
     ),
     "house": ("", r"lines of source +\d+"),
     "probabilities": (
-        "students --kinds sklearn --only iris --rivals extra-trees --width 4",
-        r"iris +extra-trees +teacher [\d.]+ +student [\d.]+ \(mix [\d.]+\) +alone [\d.]+ +gap closed",
+        "--kinds sklearn --only iris --rivals extra-trees --width 4",
+        r"iris +extra-trees +log-loss [\d.]+ +Brier [\d.]+ +ECE [\d.]+",
     ),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
     "widths": (

@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.validation import check_is_fitted
 
 import rflaf
 from rflaf import InvalidParameterError, RFLAFClassifier, RFLAFRegressor
 from rflaf.estimators.distillation import _best_mix
+from rflaf.estimators.splits import Lessons
 
 CLASSIFIER = RFLAFClassifier(8, directions="random", alpha=1e-4, random_state=0, n_jobs=1)
 REGRESSOR = RFLAFRegressor(8, directions="random", random_state=0, n_jobs=1)
@@ -85,7 +87,7 @@ class Remembers(RegressorMixin, BaseEstimator):
         return self.y_[np.abs(np.asarray(X)[:, None, 0] - self.X_[:, 0]).argmin(axis=1)]
 
 
-@pytest.mark.parametrize("folds", [2, 3, 5])
+@pytest.mark.parametrize("folds", [3, 4, 5])
 def test_no_teacher_of_a_judged_student_has_seen_the_labels_that_judge(folds):
     X, y = noisy(120)
     Remembers.fits.clear()
@@ -98,9 +100,54 @@ def test_no_teacher_of_a_judged_student_has_seen_the_labels_that_judge(folds):
 
     spy = Spy(4, directions="random", alpha=1.0, random_state=0)
     rflaf.distil(Remembers(), X, y, student=spy, folds=folds, mixes=(0.0, 1.0), random_state=0)
-    splits = list(KFold(folds, shuffle=True, random_state=0).split(X))[:3]
+    splits = list(KFold(folds, shuffle=True, random_state=0).split(X))
     for fold, (_, judged) in enumerate(splits):
         assert not taught[len(splits) + fold] & set(y[judged].tolist())  # a teacher says nothing but targets it saw
+
+
+def test_the_search_of_a_student_learns_from_teachers_that_saw_no_label_held_out():
+    X, y = noisy(60)
+    schools = []
+
+    class Spy(RFLAFRegressor):
+        def fit(self, X, y, cv=None):
+            schools.append(cv)
+            return super().fit(X, y, cv=cv)
+
+    more, _ = noisy(10, seed=1)
+    rflaf.distil(Remembers(), X, y, student=Spy(4, alpha=0.1), folds=3, unlabelled=more, mixes=[1.0], random_state=0)
+    for (train, test), targets in zip(schools[0].splits, schools[0].targets[:-1], strict=True):
+        assert set(range(60, 70)) <= set(train)
+        assert set(targets[train[train < 60]].ravel()) <= set(y) - set(y[test])
+        assert np.isnan(targets[test]).all()
+
+
+def test_lessons_equal_to_the_targets_change_nothing():
+    X, y = noisy(80)
+    splits = tuple(KFold(4).split(X))
+    plain = RFLAFRegressor(4, random_state=0, n_jobs=1).fit(X, y, cv=KFold(4))
+    taught = RFLAFRegressor(4, random_state=0, n_jobs=1).fit(X, y, cv=Lessons(splits, (y[:, None],) * 5))
+    np.testing.assert_array_equal(plain.predict(X), taught.predict(X))
+    np.testing.assert_array_equal(plain.oof_prediction_, taught.oof_prediction_)
+
+
+def test_the_last_lesson_is_that_of_the_model_and_the_others_those_of_the_search():
+    X, y = noisy(300)
+    truth, splits = np.sin(2 * X[:, 0]), tuple(KFold(5).split(X))
+    lessons = Lessons(splits, (*(truth[:, None],) * 5, -truth[:, None]))
+    model = RFLAFRegressor(8, random_state=0, n_jobs=1).fit(X, y, cv=lessons)
+    assert np.corrcoef(model.oof_prediction_, truth)[0, 1] > 0.95
+    assert np.corrcoef(model.predict(X), truth)[0, 1] < -0.95
+
+
+def test_a_teacher_that_copies_noise_does_not_make_its_student_wiggle():
+    rng = np.random.default_rng(0)
+    X, y, fresh = rng.uniform(-2, 2, (200, 2)), rng.standard_normal(200), rng.uniform(-2, 2, (500, 2))
+    teacher = KNeighborsRegressor(2)
+    student = rflaf.distil(
+        teacher, X, y, student=RFLAFRegressor(8, random_state=0, n_jobs=1), mixes=[1.0], random_state=0
+    )
+    assert student.predict(fresh).std() < 0.25
 
 
 def test_a_teacher_that_hardly_helps_is_not_listened_to():
@@ -159,7 +206,7 @@ def test_classes_rarer_than_folds_are_kept():
 @pytest.mark.parametrize(
     ("others", "rule"),
     [
-        ({"folds": 1}, "folds"),
+        ({"folds": 2}, "without two of them"),
         ({"mixes": [2.0]}, "mixes"),
         ({"student": REGRESSOR}, "both classify"),
         ({"teacher": RidgeClassifier()}, "predict_proba"),
@@ -169,6 +216,6 @@ def test_classes_rarer_than_folds_are_kept():
 )
 def test_what_makes_no_sense_is_refused(others, rule):
     X, y = noisy(60)
-    given = {"teacher": LogisticRegression(), "X": X, "y": y > 0, "student": CLASSIFIER, "folds": 2} | others
+    given = {"teacher": LogisticRegression(), "X": X, "y": y > 0, "student": CLASSIFIER, "folds": 3} | others
     with pytest.raises(InvalidParameterError, match=rule):
         rflaf.distil(given.pop("teacher"), given.pop("X"), given.pop("y"), **given)

@@ -50,7 +50,7 @@ from .limits import refuse_new_weights, resolve_limits
 from .reasons import ExplainsRows
 from .retired import accept_retired, refuse_retired, translate, warn_shapes
 from .rows_in import Fitting
-from .splits import splits_of
+from .splits import Lessons, splits_of
 from .svg import activation_figure
 from .verbose import shown
 
@@ -222,7 +222,7 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         if not spec.refined and (time is not None or not spec.loss.closed_form):
             rule = "with random directions groups and cv act under the squared loss, and time does not"
             raise InvalidParameterError(rule, self.directions, "Set directions='refined'.")
-        return replace(spec, splits=splits)
+        return replace(spec, splits=splits, lessons=cv.targets if isinstance(cv, Lessons) else ())
 
     @contextmanager
     def _fitting(self) -> Iterator[Fitting]:

@@ -1,10 +1,14 @@
 """Students of slow teachers: a small model fitted to what another estimator says of rows that it was not fitted to.
 
-    target of a row = (1 - mix) label + mix (what teachers fitted without the row's fold say of it)
+    target of a row = (1 - mix) label + mix (mean of what teachers fitted without the row say of it)
 
 Soft targets carry more than a label does: how sure the teacher is, with the noise of the labels averaged out. Too much
-of them copies the mistakes of the teacher, so the mix is chosen on labels of rows held out, which no teacher that the
-judged student learns from has seen; labels alone, mix 0, are taken unless the teacher helps by a standard error.
+of them copies the mistakes of the teacher, so the mix is chosen on labels of rows held out; labels alone, mix 0, are
+taken unless the teacher clearly helps.
+
+What a teacher says of one row follows from the labels of the others. A student that searched for its penalty among such
+targets would find the labels held out in them, and take one far too weak. So every teacher is fitted without two folds:
+while one of them judges a student, its recipe or its mix, the student learns what is said of the other.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -24,16 +29,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.inputs import is_frame
+from rflaf.training.specification import LEAST_REFINED_ROWS
 
 from .classifier import RFLAFClassifier
 from .regressor import RFLAFRegressor
 from .soft_labels import SoftLabels
+from .splits import Lessons, Splits
 
 _log = logging.getLogger("rflaf")
 _MIXES = (0.0, 0.5, 0.8, 1.0)
 _LEAST_PROBABILITY = 1e-12
-_USUAL_FOLDS = 5
-_JUDGED_ROWS, _MOST_JUDGED = 3000, 3  # folds that judge the mix: one of many rows, three of few
+_USUAL_FOLDS, _LEAST_FOLDS = 5, 3
+_JUDGES = ((3000, 5), (12_000, 3))  # of so many rows so many folds judge, as in the search; of more rows one does
+_CLEARLY = 1.0  # standard errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Distillation:
     mix : the share of the teacher in the targets
     losses : of every mix tried, the mean loss of students on labels that neither they nor their teachers have seen:
         log-loss, or the squared error
-    teacher_loss : the same of the teachers, each on the rows it was not fitted to; None without labels
+    teacher_loss : the same of the means of the teachers, of rows they were not fitted to; None without labels
     n_unlabelled : number of rows that only the teacher labelled
     """
 
@@ -71,19 +79,20 @@ def distil(
     Parameters
     ----------
     teacher : classifier or regressor of scikit-learn's kind, fitted or not
-        It is cloned and fitted without each fold of the rows; the teacher itself is left as it is.
+        It is cloned and fitted without every two folds of the rows; the teacher itself is left as it is.
     X, y : rows (n_samples, n_features) and their labels or targets (n_samples,)
         Without ``y`` a fitted teacher alone says what the student learns, and ``X`` should be rows it never saw.
     student : RFLAFClassifier, RFLAFRegressor or None, default=None
         Cloned, then fitted; None for the defaults with ``random_state``.
     folds : int or None, default=5
-        Number of folds. None trusts a fitted teacher at ``X`` as it is: right only if it was not fitted to these rows.
+        Number of folds, at least three: ten fits of the teacher for five folds, nine above 3,000 rows, four above
+        12,000. None trusts a fitted teacher at ``X`` as it is: right only if it was not fitted to these rows.
     unlabelled : rows like ``X`` or None, default=None
         More rows to learn from; the fitted teacher, or the mean of those of the folds, labels them.
     mixes : sequence of float, default=(0.0, 0.5, 0.8, 1.0)
-        Shares of the teacher in the targets to choose from, 0 always among them: the best on labels held out, of one
-        fold or, where rows are few, of three. It must beat 0, labels alone, by a standard error. A single one is taken
-        as it is.
+        Shares of the teacher in the targets to choose from, 0 always among them: the best on labels held out, of all
+        folds, of three above 3,000 rows and of one above 12,000. It must clearly beat 0, labels alone. A single one is
+        taken as it is.
     random_state : int or None, default=None
         Seed of the folds, and of the student unless one is given.
 
@@ -99,7 +108,7 @@ def distil(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((120, 2))
     >>> y = np.where(X[:, 0] * X[:, 1] > 0, "even", "odd")
-    >>> student = rflaf.distil(ExtraTreesClassifier(20, random_state=0), X, y, folds=2, random_state=0)
+    >>> student = rflaf.distil(ExtraTreesClassifier(20, random_state=0), X, y, folds=3, random_state=0)
     >>> student.predict([[1.0, 1.0], [1.0, -1.0]])
     array(['even', 'odd'], dtype='<U4')
     """
@@ -107,28 +116,31 @@ def distil(
     _check(teacher, task, folds, mixes)
     if folds is None or y is None:
         check_is_fitted(teacher)
-        splits, taught, others = None, task.said(teacher, X), [teacher]
+    rows = X if unlabelled is None else _stacked(X, unlabelled)
+    if task.y is None:
+        said = task.said(teacher, rows)
+        return _with_report(task.fitted(rows, said), Distillation(1.0, {}, None, len(said) - _n_rows(X)))
+    splits = _splits(task, _USUAL_FOLDS if folds is None else folds)
+    judges = splits[: next((most for n_rows, most in _JUDGES if len(task.y) <= n_rows), 1)]
+    if folds is None:
+        said = task.said(teacher, rows)
+        taught = _Taught((said,) * len(judges), said)
     else:
-        splits = _splits(task, folds)
-        taught, others = _without_each_fold(teacher, task, X, splits)
-        others = [teacher] if _is_fitted(teacher) else others
-    extra = None
-    if unlabelled is not None:
-        extra = np.mean([task.said(other, unlabelled) for other in others], axis=0)
-    lesson = _Lesson(task, X, taught, unlabelled, extra)
-    losses = dict[float, Array]()
-    if task.y is not None and len(mixes) > 1:
-        n_judged = int(np.clip(_JUDGED_ROWS // len(taught), 1, _MOST_JUDGED))
-        lessons = _judged_lessons(lesson, None if splits is None else teacher, splits, n_judged)
-        tried = sorted({0.0, *map(float, mixes)})
-        losses = {mix: np.concatenate([one.held_out_losses(mix, *split) for one, split in lessons]) for mix in tried}
-    mix = 1.0 if task.y is None else _best_mix(losses) if losses else float(mixes[0])
-    fitted = lesson.learned(mix, np.arange(len(taught)))
-    loss = None if task.y is None else float(task.losses(taught).mean())
+        taught = _without_two_folds(teacher, task, rows, splits, len(judges))
+    lesson = _Lesson(task, rows, taught, judges)
+    tried = sorted({0.0, *map(float, mixes)}) if len(mixes) > 1 else []
+    losses = {mix: lesson.losses(mix) for mix in tried}
+    mix = _best_mix(losses) if losses else float(mixes[0])
+    student = lesson.learned(mix)
+    loss, n_unlabelled = float(task.losses(taught.whole[: len(task.y)]).mean()), len(taught.whole) - len(task.y)
     means = {mix: float(each.mean()) for mix, each in losses.items()}
-    fitted.distillation_ = Distillation(mix, means, loss, 0 if extra is None else len(extra))
-    _log.info("distilled: %s", fitted.distillation_)
-    return fitted
+    return _with_report(student, Distillation(mix, means, loss, n_unlabelled))
+
+
+def _with_report(student: Any, report: Distillation) -> Any:
+    student.distillation_ = report
+    _log.info("distilled: %s", report)
+    return student
 
 
 @dataclass(frozen=True)
@@ -149,6 +161,13 @@ class _Task:
             return clone(self.student)
         return (RFLAFClassifier if self.classifies else RFLAFRegressor)(random_state=self.random_state)
 
+    def fitted(self, X: Any, targets: Array) -> Any:
+        """Return a student fitted to targets alone, of which it searches for a recipe too."""
+        if not self.classifies:
+            return self.new_student().fit(X, targets)
+        classes = self.classes if self.y is not None else np.arange(targets.shape[1])
+        return self.new_student().fit(X, SoftLabels(classes, targets))
+
     def said(self, teacher: Any, X: Any) -> Array:
         """Return probabilities (n_samples, n_classes) in the order of ``classes``, or predictions (n_samples, ...)."""
         if not self.classifies:
@@ -161,12 +180,22 @@ class _Task:
         whole[:, np.searchsorted(classes, own)] = np.maximum(P, _LEAST_PROBABILITY)
         return np.asarray(whole / whole.sum(axis=1, keepdims=True))
 
-    def targets(self, taught: Array, mix: float, rows: Array) -> Array:
-        """Return the labels of some rows mixed with what the teachers say of them."""
-        if self.y is None:
-            return taught[rows]
-        own = (self.y[rows, None] == self.classes) if self.classifies else self.y[rows]
-        return np.asarray((1 - mix) * own + mix * taught[rows])
+    def labels(self, said: Array) -> Array:
+        """Return the labels, and what is said of the rows without, (n_samples,) or (n_samples, n_outputs)."""
+        assert self.y is not None
+        extra = said[len(self.y) :]
+        return np.concatenate([self.y, self.classes[extra.argmax(axis=1)] if self.classifies else extra])
+
+    def columns(self, targets: Array) -> Array:
+        """Return targets as the losses of students take them, (n_samples, n_outputs)."""
+        one_of_two = self.classifies and self.classes.size == 2
+        return targets[:, 1:] if one_of_two else targets.reshape(len(targets), -1)
+
+    def mixed(self, said: Array, mix: float) -> Array:
+        """Return targets: labels mixed with what is said of their rows, then what is said of the rows without."""
+        assert self.y is not None
+        own, n_rows = (self.y[:, None] == self.classes) if self.classifies else self.y, len(self.y)
+        return np.concatenate([(1 - mix) * own + mix * said[:n_rows], said[n_rows:]])
 
     def losses(self, said: Array, rows: Array | slice = slice(None)) -> Array:
         """Return the loss of what is said of some rows, (n_rows,)."""
@@ -178,94 +207,114 @@ class _Task:
 
 
 @dataclass(frozen=True)
+class _Taught:
+    """What teachers say of the labelled rows and then of the others: for every split that judges, and for all rows.
+
+    That of a split is the word of teachers which saw none of its rows held out; of these themselves it is NaN.
+    """
+
+    by_split: tuple[Array, ...]
+    whole: Array
+
+
+@dataclass(frozen=True)
 class _Lesson:
-    """Rows, and what the teachers say of them and of unlabelled ones."""
+    """Rows, those without a label last, what the teachers say of them, and the splits that judge the students."""
 
     task: _Task
     X: Any
-    taught: Array
-    unlabelled: Any
-    extra: Array | None
+    taught: _Taught
+    splits: Splits
 
-    def learned(self, mix: float, rows: Array) -> Any:
-        """Return a student fitted to some of the rows and to all unlabelled ones."""
-        X, targets = _safe_indexing(self.X, rows), self.task.targets(self.taught, mix, rows)
-        if self.extra is not None:
-            X, targets = _stacked(X, self.unlabelled), np.concatenate([targets, self.extra])
-        student = self.task.new_student()
-        if not self.task.classifies:
-            return student.fit(X, targets)
-        classes = self.task.classes if self.task.y is not None else np.arange(targets.shape[1])
-        return student.fit(X, SoftLabels(classes, targets))
+    @property
+    def _searches(self) -> bool:
+        """Return whether students search for a recipe on rows held out."""
+        return self.task.new_student().directions == "refined" and len(self.taught.whole) >= LEAST_REFINED_ROWS
 
-    def held_out_losses(self, mix: float, train: Array, test: Array) -> Array:
-        """Return the losses, on labels held out, of a student fitted to the other rows."""
-        student, X = self.learned(mix, train), _safe_indexing(self.X, test)
-        said = student.predict_proba(X) if self.task.classifies else student.predict(X)
-        losses = self.task.losses(np.asarray(said, np.float64), test)
-        _log.info("distil: mix %.3g, loss of a student on labels held out %.5g", mix, losses.mean())
+    def learned(self, mix: float) -> Any:
+        """Return a student of a mix; of labels alone it is the very one that they give without a teacher."""
+        task, whole = self.task, self.taught.whole
+        assert task.y is not None
+        if mix == 0 and len(whole) == len(task.y):
+            return task.new_student().fit(self.X, task.y)
+        return self._searched(mix) if self._searches else task.fitted(self.X, task.mixed(whole, mix))
+
+    def losses(self, mix: float) -> Array:
+        """Return the losses of students of a mix on the labels that the splits hold out."""
+        task, held_out = self.task, np.concatenate([test for _, test in self.splits])
+        if self._searches:
+            said = np.asarray(self._searched(mix).oof_prediction_)[held_out]
+        else:
+            said = np.concatenate([self._said_without(split, mix) for split in range(len(self.splits))])
+        losses = task.losses(np.asarray(said, np.float64), held_out)
+        _log.info("distil: mix %.3g, loss of students on labels held out %.5g", mix, losses.mean())
         return losses
+
+    def _searched(self, mix: float) -> Any:
+        """Return a student whose search learns from the teachers of each split, and is judged by labels."""
+        task, taught = self.task, self.taught
+        targets = tuple(task.columns(task.mixed(said, mix)) for said in (*taught.by_split, taught.whole))
+        n_rows = len(taught.whole)
+        splits = tuple((np.setdiff1d(np.arange(n_rows), test), test) for _, test in self.splits)
+        return task.new_student().fit(self.X, task.labels(taught.whole), cv=Lessons(splits, targets))
+
+    def _said_without(self, split: int, mix: float) -> Array:
+        """Return what a student that learned without the rows held out by a split says of them."""
+        task, test = self.task, self.splits[split][1]
+        targets = task.mixed(self.taught.by_split[split], mix)
+        train = np.setdiff1d(np.arange(len(targets)), test)
+        student = task.fitted(_safe_indexing(self.X, train), targets[train])
+        X = _safe_indexing(self.X, test)
+        return np.asarray(student.predict_proba(X) if task.classifies else student.predict(X), np.float64)
 
 
 def _best_mix(losses: dict[float, Array]) -> float:
-    """Return the mix of lowest mean loss; 0, labels alone, unless another is better by a standard error."""
-    best = min(losses, key=lambda mix: float(losses[mix].mean()))
-    gain = losses[0.0] - losses[best]
-    return best if gain.mean() > gain.std() / np.sqrt(gain.size) else 0.0
+    """Return the mix of lowest mean loss among those clearly better than 0, labels alone; 0 where there is none."""
+    gains = {mix: losses[0.0] - each for mix, each in losses.items()}
+    clear = [mix for mix, gain in gains.items() if gain.mean() > _CLEARLY * gain.std() / np.sqrt(gain.size)]
+    return min(clear, key=lambda mix: float(losses[mix].mean()), default=0.0)
 
 
-def _judged_lessons(
-    lesson: _Lesson, teacher: Any, splits: list[tuple[Array, Array]] | None, n_judged: int
-) -> list[tuple[_Lesson, tuple[Array, Array]]]:
-    """Return lessons without a fold each, and the splits; a fitted teacher, given as None, stays as it is.
+def _without_two_folds(teacher: Any, task: _Task, X: Any, splits: Splits, n_judges: int) -> _Taught:
+    """Return what clones of the teacher, each fitted without two folds, say of these and of the rows without a label.
 
-    What is taught of the rows of another fold comes from a teacher fitted without both folds: labels that judge a
-    student have no part in what it learns.
+    Where one of the two folds judges, what is said of the other is taught.
     """
-    if splits is None:
-        return [(lesson, split) for split in _splits(lesson.task, _USUAL_FOLDS)[:n_judged]]
-    task, X, unlabelled, pairs = lesson.task, lesson.X, lesson.unlabelled, dict[tuple[int, int], Any]()
     assert task.y is not None
-    lessons = []
-    for fold, (train, test) in enumerate(splits[:n_judged]):
-        taught, extra = np.full_like(lesson.taught, np.nan), []
-        others = [(other, rows) for other, (_, rows) in enumerate(splits) if other != fold]
-        if len(others) == 1:  # nothing would be left to teach by: halves of the other fold
-            others = list(zip((fold, fold + 2), (train[::2], train[1::2]), strict=True))
-        for other, rows in others:
-            pair = (min(fold, other), max(fold, other))
-            if pair not in pairs:
-                fitted_to = np.setdiff1d(train, rows)
-                pairs[pair] = _unfitted(teacher).fit(_safe_indexing(X, fitted_to), task.y[fitted_to])
-            taught[rows] = task.said(pairs[pair], _safe_indexing(X, rows))
-            extra += [] if unlabelled is None else [task.said(pairs[pair], unlabelled)]
-        mean = np.mean(extra, axis=0) if extra else None
-        lessons.append((_Lesson(task, X, taught, unlabelled, mean), (train, test)))
-        _log.info("distil: fitted the teachers of the students that fold %d judges", fold + 1)
-    return lessons
+    words = list[tuple[int, Array, Array]]()  # the fold that may judge, rows, and what is said of them
+    n_rows, others = _n_rows(X), np.arange(len(task.y), _n_rows(X))
+    pairs = [pair for pair in combinations(range(len(splits)), 2) if pair[0] < n_judges]
+    for number, (first, second) in enumerate(pairs, 1):
+        fitted_to = np.setdiff1d(splits[first][0], splits[second][1])
+        fitted = _unfitted(teacher).fit(_safe_indexing(X, fitted_to), task.y[fitted_to])
+        for judge, fold in ((first, second), (second, first)):
+            rows = np.concatenate([splits[fold][1], others])
+            words.append((judge, rows, task.said(fitted, _safe_indexing(X, rows))))
+        _log.info("distil: fitted teacher %d of %d, without folds %d and %d", number, len(pairs), first + 1, second + 1)
+    by_split = tuple(_mean([word[1:] for word in words if word[0] == judge], n_rows) for judge in range(n_judges))
+    whole = _mean([word[1:] for word in words], n_rows)
+    if others.size and _is_fitted(teacher):
+        whole[others] = task.said(teacher, _safe_indexing(X, others))
+    return _Taught(by_split, whole)
 
 
-def _splits(task: _Task, folds: int) -> list[tuple[Array, Array]]:
+def _mean(words: Sequence[tuple[Array, Array]], n_rows: int) -> Array:
+    """Return the mean of what is said of every row, (n_rows, ...), NaN where nothing is."""
+    said, times = np.zeros((n_rows, *words[0][1].shape[1:])), np.zeros(n_rows)
+    for rows, word in words:
+        said[rows] += word
+        times[rows] += 1
+    said[times == 0] = np.nan
+    return np.asarray((said.T / np.maximum(times, 1)).T)
+
+
+def _splits(task: _Task, folds: int) -> Splits:
     """Return pairs of row numbers, to fit and held out."""
     assert task.y is not None
     kind: Callable[..., Any] = KFold
     if task.classifies and np.unique(task.y, return_counts=True)[1].min() >= folds:
         kind = StratifiedKFold
-    return list(kind(folds, shuffle=True, random_state=task.random_state).split(np.zeros(len(task.y)), task.y))
-
-
-def _without_each_fold(teacher: Any, task: _Task, X: Any, splits: list[tuple[Array, Array]]) -> tuple[Array, list[Any]]:
-    """Return what clones of the teacher, each fitted without a fold, say of its rows; and the clones."""
-    assert task.y is not None
-    taught, clones = None, []
-    for fold, (train, test) in enumerate(splits):
-        clones.append(_unfitted(teacher).fit(_safe_indexing(X, train), task.y[train]))
-        said = task.said(clones[-1], _safe_indexing(X, test))
-        taught = np.empty((len(task.y), *said.shape[1:])) if taught is None else taught
-        taught[test] = said
-        _log.info("distil: fitted the teacher without fold %d of %d", fold + 1, len(splits))
-    assert taught is not None
-    return taught, clones
+    return tuple(kind(folds, shuffle=True, random_state=task.random_state).split(np.zeros(len(task.y)), task.y))
 
 
 def _unfitted(teacher: Any) -> Any:
@@ -286,6 +335,10 @@ def _stacked(first: Any, second: Any) -> Any:
     return np.concatenate([np.asarray(first), np.asarray(second)])
 
 
+def _n_rows(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def _is_fitted(teacher: Any) -> bool:
     try:
         check_is_fitted(teacher)
@@ -303,8 +356,9 @@ def _check(teacher: Any, task: _Task, folds: int | None, mixes: Sequence[float])
         raise InvalidParameterError(rule, f"shape {task.y.shape}", "Distil each label by itself.")
     if task.y is None and not _is_fitted(teacher):
         raise InvalidParameterError("a teacher without labels to learn from must be fitted", teacher, "Pass y.")
-    if folds is not None and (not isinstance(folds, int) or folds < 2):
-        raise InvalidParameterError("folds must be None or a whole number, at least 2", folds, "Use 5.")
+    if folds is not None and (not isinstance(folds, int) or folds < _LEAST_FOLDS):
+        rule = "folds must be None or a whole number, at least 3: every teacher is fitted without two of them"
+        raise InvalidParameterError(rule, folds, "Use 5.")
     if not len(mixes) or not all(0 <= mix <= 1 for mix in mixes):
         raise InvalidParameterError("mixes must be numbers from 0 to 1", mixes, "Use (0.0, 0.5, 0.8, 1.0).")
     if task.student is not None and is_classifier(task.student) != task.classifies:

@@ -6,6 +6,8 @@ Rows at random are the right ones to hold out only if new rows are like them. Wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,21 @@ from rflaf.errors import Array, InvalidParameterError
 
 Splits = tuple[tuple[Array, Array], ...]
 _N_FOLDS, _N_PERIODS = 5, 4
+
+
+@dataclass(frozen=True, slots=True)
+class Lessons:
+    """A splitter whose rows to train on have targets other than those that judge the rows held out.
+
+    ``targets`` (n_samples, n_outputs) are those of every split and, last, of all rows: what teachers say of a row may
+    depend on the targets held out, unless the teachers of a split saw none of them.
+    """
+
+    splits: Splits
+    targets: tuple[Array, ...]
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Array, Array]]:
+        return iter(self.splits)
 
 
 def splits_of(n_rows: int, y: Any, groups: Any = None, time: Any = None, cv: Any = None) -> Splits | None:

@@ -14,7 +14,8 @@ import numpy as np
 from rflaf.errors import Array, StopReason
 from rflaf.model.curved_features import compile_features
 from rflaf.model.random_feature_model import Activation
-from rflaf.training.solvers.refined.encoded_rows import Streamed, read
+from rflaf.rows.blocks import StandardisedTargets
+from rflaf.training.solvers.refined.encoded_rows import Chunks, Streamed, read
 from rflaf.training.solvers.refined.ensemble import merge_members, merge_models, start_members, train_members
 from rflaf.training.solvers.refined.race import Search, Settled, settle
 from rflaf.training.solvers.refined.recipes import CURVED, EITHER, STRAIGHT, WIDE, Recipe, RecipeTree
@@ -122,6 +123,9 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
     hunt = hold_out(sample, problem.moments.X.mean, problem.moments.scale, fit.rng, effort, classes)
     if spec.splits is not None:
         hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))
+    if spec.lessons:
+        scaled = StandardisedTargets(fit.source, problem.units.centre, problem.units.scale)
+        hunt = replace(hunt, lessons=tuple(map(scaled.transformed, spec.lessons)))
     width = FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = tuple(map(float, problem.base))
     kind = spec.basis, not spec.per_component, spec.density, spec.bandwidth
@@ -190,8 +194,10 @@ def _expected_loss(found: Settled, recipe: Recipe) -> float:
 def _train(fit: Fit, found: Settled, shape: Shape, recipe: Recipe) -> tuple[Refined, Array]:
     """Return a model trained on all rows by one recipe, and the loss of every epoch."""
     n_rows, memory = fit.problem.moments.n_used, fit.spec.memory
-    encoding, _ = found.hunt.encoded(recipe)
-    chunks = Streamed(fit.source, encoding, _mean_weight(fit), _ENCODED_MEMORY if memory is None else memory)
+    encoding, rows = found.hunt.encoded(recipe)
+    chunks: Chunks = [(rows, np.arange(n_rows))]
+    if not found.hunt.lessons:
+        chunks = Streamed(fit.source, encoding, _mean_weight(fit), _ENCODED_MEMORY if memory is None else memory)
     start = found.hunt.table.X[:SAMPLE_ROWS]
     members = start_members(encoding, chunks[0][0], start, shape, recipe, fit.rng, n_rows)
     trace = train_members(members, chunks, n_rows, run_steps=fit.executor.fold, side_by_side=fit.executor.side_by_side)

@@ -134,8 +134,13 @@ class Encoding:
         curves = self.repeated_curves
         nearest = cells[:, curves] - self.knots.start[curves] + (fractions[:, curves] > 0.5)
         levels = np.hstack([X[:, self.categories], nearest]) + self.level_start[:-1]
-        targets = np.ascontiguousarray(np.clip(y, -FARTHEST, FARTHEST), np.float32)
-        return Rows(x, cells, fractions, np.ascontiguousarray(levels, np.int32), targets, weight.astype(np.float32))
+        levels = np.ascontiguousarray(levels, np.int32)
+        return Rows(x, cells, fractions, levels, as_targets(y), weight.astype(np.float32))
+
+
+def as_targets(y: Array) -> Array:
+    """Return targets as the loops read them, (n, n_outputs)."""
+    return np.ascontiguousarray(np.clip(y, -FARTHEST, FARTHEST), np.float32)
 
 
 def encode(table: RowsInMemory, mean: Array, scale: Array, nodes: int, own_values: bool = False) -> Encoding:

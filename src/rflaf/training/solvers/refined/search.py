@@ -22,7 +22,7 @@ from rflaf.functions.losses import Loss
 from rflaf.rows.executors import Executor
 from rflaf.training.temperature import temperature
 
-from .encoded_rows import Encoding, RowsInMemory, encode
+from .encoded_rows import Encoding, RowsInMemory, as_targets, encode
 from .ensemble import share_out, train_alone
 from .recipes import Recipe, RecipeTree
 from .relevance import relevances
@@ -81,6 +81,8 @@ class Hunt:
     """Rows to search on, pairs (to train on, held out), one seed, and the share of a recipe's epochs to train for.
 
     ``scales``, where given, holds a scale of the columns for every split, that its rows held out have no part in.
+    ``lessons``, where given, holds targets to train on, (n_rows, n_outputs), for every split and, last, for all rows;
+    those of the table judge.
     """
 
     table: RowsInMemory
@@ -90,6 +92,7 @@ class Hunt:
     seed: int
     effort: float
     scales: tuple[Array, ...] = ()
+    lessons: tuple[Array, ...] = ()
     _encoded: dict[tuple[int, bool, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, recipe: Recipe, split: int | None = None) -> tuple[Encoding, Rows]:
@@ -99,7 +102,10 @@ class Hunt:
         if key not in self._encoded:
             encoding = encode(self.table, self.mean, scale, recipe.nodes, recipe.own_values)
             self._encoded[key] = encoding, encoding.rows(self.table.X, self.table.y, self.table.weight)
-        return self._encoded[key]
+        encoding, rows = self._encoded[key]
+        if self.lessons:
+            rows = rows._replace(y=as_targets(self.lessons[-1 if split is None else split]))
+        return encoding, rows
 
     def affords(self, recipe: Recipe) -> bool:
         """Return whether the columns have no more nodes under a recipe than there is time to train.
@@ -122,7 +128,8 @@ class Hunt:
 
     def first(self, n_splits: int) -> Hunt:
         """Return the hunt that judges by the first splits only."""
-        return self._changed(splits=self.splits[:n_splits], scales=self.scales[:n_splits])
+        lessons = (*self.lessons[:n_splits], *self.lessons[-1:])
+        return self._changed(splits=self.splits[:n_splits], scales=self.scales[:n_splits], lessons=lessons)
 
     def with_effort(self, effort: float) -> Hunt:
         """Return the hunt that trains for another share of the epochs."""
