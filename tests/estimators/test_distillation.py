@@ -150,6 +150,22 @@ def test_a_teacher_that_copies_noise_does_not_make_its_student_wiggle():
     assert student.predict(fresh).std() < 0.25
 
 
+def test_what_teachers_say_must_suit_the_loss_of_the_student():
+    X, _ = noisy(60)
+    y = np.random.default_rng(0).poisson(1.0, 60)
+    student = RFLAFRegressor(4, loss="poisson", random_state=0)
+    with pytest.raises(InvalidParameterError, match="must not be negative"):
+        rflaf.distil(KnowsTheTruth(), X, y, student=student, folds=3, random_state=0)
+
+
+def test_classes_of_no_weight_take_no_part_in_a_lesson():
+    X, y = noisy(90)
+    labels = np.digitize(y, [-0.5, 1.0])
+    student = RFLAFClassifier(4, class_weight={0: 1.0, 1: 2.0, 2: 0.0}, random_state=0, n_jobs=1)
+    found = rflaf.distil(LogisticRegression(), X, labels, student=student, folds=3, mixes=[0.5], random_state=0)
+    assert found.predict(X[labels < 2]).size
+
+
 def test_a_teacher_that_hardly_helps_is_not_listened_to():
     X, y = noisy(150)
     losses = {0.0: np.zeros(4), 0.5: np.array([-1.0, 1.0, -1.0, 0.9])}
@@ -209,6 +225,7 @@ def test_classes_rarer_than_folds_are_kept():
         ({"folds": 2}, "without two of them"),
         ({"mixes": [2.0]}, "mixes"),
         ({"student": REGRESSOR}, "both classify"),
+        ({"student": RFLAFClassifier(loss="squared_hinge")}, "log_loss"),
         ({"teacher": RidgeClassifier()}, "predict_proba"),
         ({"y": None}, "fitted"),
         ({"unlabelled": [[0.0, 0.0]]}, "kind of X"),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.metadata_routing import UNUSED
@@ -30,6 +31,7 @@ from rflaf.training.calibration import profile_of
 from rflaf.training.final_fit import FitResult
 from rflaf.training.memory import TableSize, plan_more
 from rflaf.training.online import Chunk, Seen, Terms, carry_on, start_updates
+from rflaf.training.solvers.refined.smoothing import CLASSES
 from rflaf.training.solvers.shared_activation import Search
 from rflaf.training.specification import FitSpec
 from rflaf.training.train import train_model
@@ -222,7 +224,12 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         if not spec.refined and (time is not None or not spec.loss.closed_form):
             rule = "with random directions groups and cv act under the squared loss, and time does not"
             raise InvalidParameterError(rule, self.directions, "Set directions='refined'.")
-        return replace(spec, splits=splits, lessons=cv.targets if isinstance(cv, Lessons) else ())
+        if not isinstance(cv, Lessons):
+            return replace(spec, splits=splits)
+        if not isinstance(spec.loss, CLASSES):  # whose targets may be probabilities here
+            for targets in cv.targets:
+                spec.loss.check_more(targets[np.isfinite(targets).all(axis=1)])
+        return replace(spec, splits=splits, lessons=cv.targets)
 
     @contextmanager
     def _fitting(self) -> Iterator[Fitting]:

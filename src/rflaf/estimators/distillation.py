@@ -32,6 +32,7 @@ from rflaf.rows.inputs import is_frame
 from rflaf.training.specification import LEAST_REFINED_ROWS
 
 from .classifier import RFLAFClassifier
+from .labelled_rows import gives_probabilities
 from .regressor import RFLAFRegressor
 from .soft_labels import SoftLabels
 from .splits import Lessons, Splits
@@ -364,3 +365,6 @@ def _check(teacher: Any, task: _Task, folds: int | None, mixes: Sequence[float])
     if task.student is not None and is_classifier(task.student) != task.classifies:
         rule = "student and teacher must both classify or both predict numbers"
         raise InvalidParameterError(rule, type(task.student).__name__, "Leave student out.")
+    if task.classifies and not gives_probabilities(task.new_student()):
+        rule = "a student of classes must have loss='log_loss'"
+        raise InvalidParameterError(rule, task.student.loss, "Leave loss out.")

@@ -125,7 +125,8 @@ def _hold_rows_out(fit: Fit) -> tuple[Hunt, Shape]:
         hunt = replace(hunt, splits=among_used(spec.splits, rows_in_use(fit.source)[0], fit.source.n_samples))
     if spec.lessons:
         scaled = StandardisedTargets(fit.source, problem.units.centre, problem.units.scale)
-        hunt = replace(hunt, lessons=tuple(map(scaled.transformed, spec.lessons)))
+        used = rows_in_use(fit.source)[0]
+        hunt = replace(hunt, lessons=tuple(scaled.transformed(targets[used]) for targets in spec.lessons))
     width = FIRST_WIDTH if spec.n_components is None else spec.n_components
     base = tuple(map(float, problem.base))
     kind = spec.basis, not spec.per_component, spec.density, spec.bandwidth

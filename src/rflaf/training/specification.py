@@ -54,8 +54,8 @@ class FitSpec:
     replace : a direction of the pool may be drawn several times
     levels : how many levels the codes of each column stand for, zero for numbers; empty where all are numbers
     splits : pairs of row numbers, to train on and held out, that judge every choice; None for folds of their own
-    lessons : targets to train on in place of the rows' own, (n_samples, n_outputs) each, of every split and, last, of
-        all rows, which all count; the own ones judge what is held out. Empty for none
+    lessons : targets that refined models train on in place of the rows' own, (n_samples, n_outputs) each, of every
+        split and, last, of all rows; the own ones judge what is held out. Empty for none
     exposed : weights are of exposures: rows with the same target are observations of their own
     search : how far to search for the activation
     limits : columns that a refined model must rise or fall in, and those that may act together
