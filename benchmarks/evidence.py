@@ -17,7 +17,10 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("index", "evidence", "costs", "widths", "distil")))
+PAGES = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("index", "evidence", "costs", "widths", "distil")),
+)
 MARK = re.compile(r"(<!-- (?:records )?([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
