@@ -160,7 +160,7 @@ def encode_rows(
     X: Any, y: Any, sample_weight: Any, labels: bool, categories: Sequence[str] = ()
 ) -> tuple[NDArray[Any], TableEncoding]:
     """Return a frame or matrix as an array, and the encoding learned from it and its targets."""
-    table = as_table(X)
+    table = as_table(X, coded=True)
     summary = summarise(table, categories=categories)
     encoding = make_encoding(summary, categories=[name for name in categories if name in summary.columns])
     targets = _targets(y, labels) if np.shape(y)[:1] == (table.num_rows,) else None

@@ -23,7 +23,7 @@ from .blocks import ArraySource, Block, BlockSource, Scratch, SourceView, stack
 from .executors import Executor
 from .folds import hashes_of
 from .moments import shortened
-from .tables.summaries import Moments
+from .tables.moments import Moments
 
 _MOST_ROWS, _MOST_NUMBERS = 20_000, 2**22  # of a table looked through for repeated rows: in larger ones they do no harm
 _ROWS_PER_TARGET = 20  # at least, where equal rows are observations

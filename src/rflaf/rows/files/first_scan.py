@@ -16,7 +16,7 @@ from rflaf.errors import Array, InvalidParameterError, MemoryBudgetError
 from rflaf.rows.blocks import LEAST_ROWS
 from rflaf.rows.opened import TargetScan
 from rflaf.rows.tables import NumberColumn, TableEncoding, TableSummary, clean, make_encoding, require_arrow
-from rflaf.rows.tables.cells import as_floats, is_declared
+from rflaf.rows.tables.cells import as_floats
 from rflaf.rows.tables.statistics import fold_of_rows
 
 from .table import Request
@@ -89,7 +89,7 @@ def write_inputs(batch: Any, encoding: TableEncoding, out: Array, where: object,
     for column in encoding.columns:
         stop = start + len(column.feature_names)
         values = batch.column(column.name)
-        if isinstance(column, NumberColumn) and is_numeric(values.type) and not is_declared(values.type):
+        if isinstance(column, NumberColumn) and is_numeric(values.type) and not _is_dictionary(values):
             numbers = numbers_of(values)
             gaps = np.isnan(numbers)
             out[:, start] = numbers
@@ -137,7 +137,11 @@ def numbers_of(column: Any) -> Array:
 
 
 def _plain(column: Any) -> Any:
-    return column.dictionary_decode() if require_arrow().types.is_dictionary(column.type) else column
+    return column.dictionary_decode() if _is_dictionary(column) else column
+
+
+def _is_dictionary(column: Any) -> bool:
+    return bool(require_arrow().types.is_dictionary(column.type))
 
 
 def is_numeric(kind: Any) -> bool:

@@ -26,8 +26,9 @@ from .columns import CategoryColumn, DateColumn, NumberColumn, Year
 from .decisions import Decision
 from .encoding import Dropped, TableEncoding, add_rows, level_sums, make_encoding
 from .free_text import TextColumn
+from .moments import Moments
 from .statistics import LevelStatistic, LevelSums, target_parts
-from .summaries import ColumnSummary, Moments, TableSummary, summarise
+from .summaries import ColumnSummary, TableSummary, summarise
 from .target import TargetEncoding, make_target, own_labels, unknown_target
 
 __all__ = [

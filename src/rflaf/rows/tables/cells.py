@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")  # texts that sta
 MICROSECONDS_A_DAY = 86_400_000_000
 _IDENTIFIER = re.compile(r"(?i:^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$)|[a-z]I[dD]$")
 _SCALARS = (str, bytes, bool, int, float, np.generic)
+_CODED = {b"rflaf": b"texts"}  # of a column of texts that is held as a dictionary, but was none
+_FEW_OBJECTS = 1000  # looked at, to see whether rows share their texts
 
 
 def require_arrow() -> Any:
@@ -46,11 +48,12 @@ class Texts:
         return np.append(values, missing)[self.at]
 
 
-def as_table(table: Any) -> Any:
+def as_table(table: Any, only: Collection[str] | None = None, coded: bool = False) -> Any:
     """An Arrow table of a frame of any library, or of an array of rows; column names are texts and differ.
 
     Taken are Arrow tables and batches, pandas frames (without their index), matrices, whose columns are called by
-    number, and everything that offers ``__arrow_c_stream__`` or ``__dataframe__``.
+    number, and everything that offers ``__arrow_c_stream__`` or ``__dataframe__``. ``only`` are the columns wanted, as
+    far as they are there; ``coded`` holds every text once, which saves time where texts are read at all.
     """
     pa = require_arrow()
     if isinstance(table, np.ndarray):
@@ -59,11 +62,33 @@ def as_table(table: Any) -> Any:
         table = pa.Table.from_batches([table])
     elif hasattr(table, "iloc"):  # pandas: its index is no column
         refuse_repeated([str(name) for name in table.columns])
-        table = _table_of_columns({str(name): table[name] for name in table.columns})
+        chosen = [name for name in table.columns if only is None or str(name) in only]
+        table = _table_of_columns({str(name): table[name] for name in chosen}, coded)
     elif not isinstance(table, pa.Table):
         table = _foreign(table)
     refuse_repeated(table.column_names)
+    if only is not None and not set(table.column_names) <= set(only):
+        table = table.select([name for name in table.column_names if name in only])
+    return _coded(table) if coded else table
+
+
+def _coded(table: Any) -> Any:
+    """Return a table whose columns of texts are dictionaries."""
+    for at, field in enumerate(table.schema):
+        if is_text(field.type):
+            column = dictionary_of(table.column(at))
+            table = table.set_column(at, field.with_type(column.type).with_metadata(_CODED), column)
     return table
+
+
+def dictionary_of(texts: Any) -> Any:
+    """Return a column of texts as a dictionary array."""
+    pa = require_arrow()
+    try:
+        coded = texts.dictionary_encode()
+    except pa.ArrowNotImplementedError:  # of views, before release 19
+        coded = texts.cast(pa.string()).dictionary_encode()
+    return coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
 
 
 def _foreign(table: Any) -> Any:
@@ -81,8 +106,55 @@ def _foreign(table: Any) -> Any:
         raise InvalidParameterError(rule, str(error), remedy) from error
 
 
-def _table_of_columns(columns: dict[str, Any]) -> Any:
-    return require_arrow().table({name: _arrow_column(name, values) for name, values in columns.items()})
+def _table_of_columns(columns: dict[str, Any], coded: bool = False) -> Any:
+    pa = require_arrow()
+    arrays, fields = [], []
+    for name, values in columns.items():
+        texts = _shared_texts(values) if coded and values.dtype == object else None
+        arrays.append(_arrow_column(name, values) if texts is None else texts)
+        fields.append(pa.field(name, arrays[-1].type, metadata=None if texts is None else _CODED))
+    return pa.table(arrays, pa.schema(fields))
+
+
+def _shared_texts(values: Any) -> Any:
+    """Return a column of pandas that holds texts as Python objects as a dictionary array; None if it is another."""
+    pa = require_arrow()
+    objects = values.to_numpy()
+    some = objects[:: max(1, len(objects) // _FEW_OBJECTS)]
+    if not any(isinstance(value, str) for value in some):
+        return None
+    try:
+        if 2 * len({id(value) for value in some}) > len(some):
+            codes, different = values.factorize()
+            known = pa.array(different)
+        else:
+            codes, first = _by_object(objects)
+            once = pa.array(objects[first], from_pandas=True).dictionary_encode()
+            codes, known = once.indices.fill_null(-1).to_numpy(zero_copy_only=False)[codes], once.dictionary
+    except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        return None  # values of several kinds
+    if not pa.types.is_string(known.type):
+        return None
+    indices = pa.array(codes.astype(np.int32, copy=False))
+    if codes.min() < 0:
+        indices = pa.compute.if_else(pa.compute.less(indices, 0), None, indices)
+    return pa.DictionaryArray.from_arrays(indices, known)
+
+
+def _by_object(objects: Array) -> tuple[Array, Array]:
+    """Return for every row the number of its object, told by where it lies in memory, and the first row of each."""
+    addresses = np.asarray(_Addresses(objects))
+    codes = require_arrow().array(addresses).dictionary_encode().indices.to_numpy()
+    return codes, np.flatnonzero(np.diff(np.maximum.accumulate(codes), prepend=-1))
+
+
+class _Addresses:
+    """The addresses of the objects of an array, which NumPy holds as whole numbers."""
+
+    def __init__(self, objects: Array) -> None:
+        self._objects = objects  # kept as long as its memory is read
+        about = objects.__array_interface__
+        self.__array_interface__ = {**about, "typestr": np.dtype(np.intp).str, "descr": [("", np.dtype(np.intp).str)]}
 
 
 def _arrow_column(name: str, values: Any) -> Any:
@@ -144,9 +216,9 @@ def reading_of_type(kind: Any) -> str:
     return next((reading for reading, test in tests.items() if test(kind)), "")
 
 
-def is_declared(kind: Any) -> bool:
-    """Return whether an Arrow type says that its values are categories, as those of pandas and polars do."""
-    return bool(require_arrow().types.is_dictionary(kind))
+def is_declared(field: Any) -> bool:
+    """Return whether an Arrow field says that its values are categories, as those of pandas and polars do."""
+    return bool(require_arrow().types.is_dictionary(field.type)) and field.metadata != _CODED
 
 
 def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
@@ -170,9 +242,11 @@ def clean(name: str, column: Any, missing: Sequence[str] = MISSING) -> Any:
         zone = kind.tz if types.is_timestamp(kind) else None
         return values.cast(pa.timestamp("us", tz=zone), safe=False).cast(pa.timestamp("us"))
     if types.is_dictionary(kind) and _is_plain_kind(kind.value_type):
-        return _texts(values.indices, as_texts(clean(name, values.dictionary, missing)), missing, True)
+        known = values.dictionary
+        texts = known if is_text(known.type) else as_texts(clean(name, known, missing))
+        return _texts(values.indices, texts.cast(pa.string()), missing, True)
     if is_text(kind):
-        coded = (values.cast(pa.string()) if types.is_string_view(kind) else values).dictionary_encode()
+        coded = dictionary_of(values)
         return _texts(coded.indices, coded.dictionary.cast(pa.string()), missing, False)
     raise InvalidParameterError(
         f"column {name!r} must hold numbers, texts, truth values or dates", str(kind), "Drop or convert it."
@@ -242,8 +316,9 @@ def _texts(indices: Any, dictionary: Any, missing: Sequence[str], declared: bool
         at = where[at]
     if not declared:
         return Texts(different, at)
-    seen = np.zeros(len(different), bool)
-    seen[at[at >= 0]] = True
+    seen = np.zeros(len(different) + 1, bool)
+    seen[at] = True  # the last one of those missing
+    seen = seen[:-1]
     if seen.all():
         return Texts(different, at)
     renumbered = np.append(np.cumsum(seen) - 1, -1)  # levels of a category that do not occur are none

@@ -71,18 +71,19 @@ class NumberColumn:
 
     def write_numbers(self, numbers: Array, out: Array) -> None:
         """Write ``numbers`` (n_rows,), NaN where missing, as `write` does."""
-        out[:, 0] = numbers
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isfinite(numbers.sum(dtype=np.float64)):
+                out[:, 0] = numbers
                 return
-        gaps = np.isnan(numbers)
-        if np.isinf(numbers).any():
+            gaps = np.isnan(numbers)
+            filled = np.where(gaps, np.float64(self.fill), numbers)  # not in the precision of the numbers
+            fine = np.isfinite(filled.sum(dtype=np.float64))
+        if not fine and np.isinf(numbers).any():
             remedy = "Leave such cells empty, or drop the rows."
             raise InvalidParameterError(f"numbers of column {self.name!r} must be finite", "an infinite one", remedy)
-        if gaps.any():
-            out[gaps, 0] = self.fill  # in the precision of out, not in that of the numbers
-            if self.indicator:
-                out[:, 1] = gaps
+        out[:, 0] = filled
+        if self.indicator:
+            out[:, 1] = gaps
 
 
 @dataclass(frozen=True, slots=True)

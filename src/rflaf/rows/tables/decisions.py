@@ -11,8 +11,9 @@ from rflaf.errors import InvalidParameterError
 from .cells import names_identifier
 from .columns import DateColumn
 from .free_text import has_words, text_sample
+from .moments import Moments
 from .readings import READINGS, UNITS
-from .summaries import MOST_SPARSE, ColumnSummary, Moments, TableSummary
+from .summaries import MOST_SPARSE, ColumnSummary, TableSummary
 
 NUMBERS, TEXTS = "all values are numbers", "texts"
 PLAIN = (NUMBERS, TEXTS)  # reasons that surprise nobody

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.indicators import indicator_starts, indicators
 
 from .cells import MISSING, as_table, clean, find_column, refuse_repeated
 from .columns import (
@@ -26,9 +25,9 @@ from .columns import (
 )
 from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
 from .free_text import TextColumn, TextComponents, learn_components, text_sample
+from .moments import Moments
 from .readings import UNITS
 from .statistics import (
-    LOOKED_AT,
     MOST_KEPT,
     MOST_OUTPUTS,
     LevelStatistic,
@@ -37,7 +36,7 @@ from .statistics import (
     fold_of_rows,
     giveaways,
 )
-from .summaries import ColumnSummary, Moments, TableSummary
+from .summaries import ColumnSummary, TableSummary
 from .writers import writer_of
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
@@ -105,9 +104,12 @@ class TableEncoding:
 
         ``first`` is the number of the first row if these are rows of the fit: statistics leave out a row's fold.
         """
-        table = self.check(as_table(table))
+        given, table = table, as_table(table, self.column_names, coded=True)
+        if table.num_columns < len(self.columns):
+            self.check(as_table(given))
         out = np.zeros((table.num_rows, len(self.feature_names)), dtype)
-        folds = None if first is None else fold_of_rows(first, table.num_rows)
+        by_fold = any(getattr(column, "statistic", None) is not None for column in self.columns)
+        folds = fold_of_rows(first, table.num_rows) if by_fold and first is not None else None
         starts = np.cumsum([0, *(len(column.feature_names) for column in self.columns)])
         writers = [writer_of(column, table[column.name], self.missing, folds) for column in self.columns]
         for first_row in range(0, table.num_rows, _TILE_ROWS):
@@ -175,9 +177,7 @@ class TableEncoding:
     def suspecting(self, X: Array, Y: Array) -> TableEncoding:
         """Return the encoding with a warning of columns that give the targets ``Y`` of rows ``X`` away."""
         origin = [column.name for column in self.columns for _ in column.feature_names]
-        column_of = np.repeat(np.arange(len(origin)), np.diff(indicator_starts(self.level_counts)))
-        looked_at = indicators(X[:LOOKED_AT], self.level_counts)
-        found = {origin[column_of[at]] for at in giveaways(looked_at, Y)}
+        found = {origin[at] for at in giveaways(X, Y, self.level_counts)}
         for name in sorted(found):
             _log.warning("column %r gives the target away: leave it out if a prediction will not have it", name)
         decisions = tuple(

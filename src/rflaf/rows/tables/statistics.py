@@ -170,21 +170,37 @@ def target_parts(y: Array, labels: bool) -> tuple[list[str], Callable[[Any], Arr
     return parts, lambda some: np.asarray(some, np.float64).reshape(len(some), -1)
 
 
-def giveaways(X: Array, Y: Array) -> Array:
+def giveaways(X: Array, Y: Array, levels: Sequence[int] | None = None) -> Array:
     """Return which columns of ``X`` (n_rows, n_features) are a straight line of a column of ``Y`` (n_rows, n_parts).
 
-    Only the first rows are looked at, and no column of fewer than thirty.
+    Columns of codes, of ``levels`` each where not 0, are if one of their levels is. Only the first rows are looked at,
+    and no column of fewer than thirty.
 
     >>> x = np.arange(40.0)
     >>> giveaways(np.column_stack([x % 7, 3 * x + 1]), x[:, None]).tolist()
     [1]
+    >>> giveaways(np.column_stack([x % 7, x % 3]), (x % 3 == 2)[:, None], (7, 3)).tolist()
+    [1]
     """
     X, Y = X[:LOOKED_AT], Y[:LOOKED_AT]
-    if X.shape[0] < _FEWEST_LOOKED_AT or not np.isfinite(Y).all():
+    if X.shape[0] < _FEWEST_LOOKED_AT or not Y.shape[1] or not np.isfinite(Y).all():
         return np.empty(0, np.int64)
-    scaled = [_standardised(Z) for Z in (X, Y)]
-    correlation = np.abs(scaled[0].T @ scaled[1]) / X.shape[0]
-    return np.flatnonzero(correlation.max(axis=1, initial=0.0) > _GIVEAWAY)
+    Y, levels = _standardised(Y), levels or [0] * X.shape[1]
+    found = [
+        _of_levels(x, Y, n) if n else np.einsum("n,np->p", _standardised(x), Y)
+        for x, n in zip(X.T, levels, strict=True)
+    ]
+    highest = np.array([np.abs(sums).max(initial=0.0) for sums in found])
+    return np.flatnonzero(highest > _GIVEAWAY * X.shape[0])
+
+
+def _of_levels(codes: Array, Y: Array, n_levels: int) -> Array:
+    """Return the sums of ``Y`` (n_rows, n_parts) times the standardised indicators of levels: (n_levels, n_parts)."""
+    at = codes.astype(np.intp)
+    share = np.bincount(at, minlength=n_levels) / at.size
+    sums = np.column_stack([np.bincount(at, part - part.mean(), n_levels) for part in Y.T])
+    some = (share > 0) & (share < 1)
+    return np.asarray(sums[some] / np.sqrt(share * (1 - share))[some, None])
 
 
 def _standardised(Z: Array) -> Array:

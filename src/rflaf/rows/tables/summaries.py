@@ -20,107 +20,23 @@ from .cells import (
     clean,
     days_of,
     is_declared,
-    n_missing,
     names_identifier,
     reading_of_type,
     require_arrow,
     valid,
 )
 from .free_text import text_sample
+from .moments import Moments, Order
 from .pandas_notes import categorical_columns, index_columns
 from .readings import READINGS, padded_numbers
 
 MOST_COUNTED = 200_000  # different texts of a column; with more of them none are counted
 MOST_CODES = 50_000  # the same for numbers in a column of texts
 _MOST_NUMBERS = 100  # the same for columns of numbers that are no codes
-_SMALLEST = 1074  # floats are multiples of 2**-1074
 MOST_SPARSE = 3  # numbers for each row of a running number, of which some rows are held out
+_CLOSE = 2**16  # between whole numbers that are counted by place
 _FIRST_TEXTS = 100  # on which a reading is tried before all others
 _OTHER_READINGS = [name for name in READINGS if name not in ("number", "date")]
-
-
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """Number, total and range of values, and whether all are whole numbers. Adds up over chunks.
-
-    ``total`` is exact, in units of 2**-1074, so the mean depends neither on the chunks nor on their order.
-    """
-
-    count: int = 0
-    total: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    whole: bool = True
-
-    @classmethod
-    def of(cls, values: Array, counts: Array | None = None) -> Moments:
-        """Return the moments of ``values`` (k,) that occur ``counts`` (k,) times, once by default."""
-        if not values.size:
-            return cls()
-        count = values.size if counts is None else int(counts.sum())
-        low, high = float(values.min()), float(values.max())
-        if not (math.isfinite(low) and math.isfinite(high)):
-            return cls(count, 0, low, high, False)
-        return cls(count, _exact_total(values, counts), low, high, bool(np.all(values == np.floor(values))))
-
-    def __add__(self, other: Moments) -> Moments:
-        return Moments(
-            self.count + other.count,
-            self.total + other.total,
-            min(self.low, other.low),
-            max(self.high, other.high),
-            self.whole and other.whole,
-        )
-
-    @property
-    def finite(self) -> bool:
-        """Whether no value is infinite."""
-        return not self.count or (math.isfinite(self.low) and math.isfinite(self.high))
-
-    @property
-    def mean(self) -> float:
-        """The mean, correctly rounded; NaN among infinite values, 0 of none."""
-        if not self.count:
-            return 0.0
-        return self.total / (self.count << _SMALLEST) if self.finite else math.nan
-
-
-def _exact_total(values: Array, counts: Array | None) -> int:
-    """Return the exact sum of values times counts, of at most 2**26 rows, in units of 2**-1074.
-
-    Halves of the mantissas, 27 bits each, are summed per exponent: floats hold these sums without rounding.
-    """
-    mantissa, exponent = np.frexp(np.asarray(values, np.float64))
-    whole, shift = np.ldexp(mantissa, 53).astype(np.int64), exponent.astype(np.int64) - 53 + _SMALLEST
-    whole >>= np.maximum(-shift, 0)  # zeros of numbers below the normal ones
-    shift = np.maximum(shift, 0)
-    total = 0
-    for bits, half in ((27, whole >> 27), (0, whole & (2**27 - 1))):
-        sums = np.bincount(shift, half if counts is None else half * counts)
-        total += sum(int(sums[at]) << (int(at) + bits) for at in np.flatnonzero(sums))
-    return total
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Whether whole numbers rise from row to row, with the first and last of them."""
-
-    first: float = math.nan
-    last: float = math.nan
-    rising: bool = True
-
-    @classmethod
-    def of(cls, values: Array) -> Order:
-        if not values.size:
-            return cls()
-        rising = all(bool(np.all(np.diff(some) > 0)) for some in (values[:_FIRST_TEXTS], values))
-        return cls(float(values[0]), float(values[-1]), rising)
-
-    def __add__(self, other: Order) -> Order:
-        if math.isnan(self.first) or math.isnan(other.first):
-            return other if math.isnan(self.first) else self
-        rising = self.rising and other.rising and other.first > self.last
-        return Order(self.first, other.last, rising)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,13 +196,14 @@ def summarise(
     >>> summary.columns["age"].kind, (summary + summary).columns["age"].numbers.mean
     ('number', 38.0)
     """
-    table = as_table(table)
+    table = as_table(table, coded=True)
     about = table.schema.metadata or {}
     categorical = categorical_columns(about)
     limits = (MOST_COUNTED if most is None else most, MOST_CODES if most is None else min(most, MOST_CODES))
     columns = {}
     for name in table.column_names:
-        values, declared = clean(name, table[name], missing), is_declared(table[name].type) or name in categorical
+        values = clean(name, table[name], missing)
+        declared = is_declared(table.schema.field(name)) or name in categorical
         counted = name in categories or declared or names_identifier(name)
         column = _summarise_column(values, counted, declared, limits)
         columns[name] = replace(column, typed=reading_of_type(table[name].type))
@@ -311,36 +228,50 @@ def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int,
 
 def _levels_of_numbers(present: Any, most: int) -> dict[str, int] | None:
     """Count the levels of numbers if they are few; a look at the first rows saves most counts."""
-    compute = require_arrow().compute
-    for values in (present.slice(0, 4 * _MOST_NUMBERS), present):
-        if compute.count_distinct(values).as_py() > most:
-            return None
-    counted = compute.value_counts(present)
-    return dict(zip(as_texts(counted.field(0)).to_pylist(), counted.field(1).to_pylist(), strict=True))
+    pa = require_arrow()
+    if pa.compute.count_distinct(present.slice(0, 4 * _MOST_NUMBERS)).as_py() > most:
+        return None
+    counted = _close_counts(present) if pa.types.is_integer(present.type) else None
+    values, counts = counted or pa.compute.value_counts(present).flatten()
+    if len(values) > most:
+        return None
+    return dict(zip(as_texts(values).to_pylist(), counts.tolist(), strict=True))
+
+
+def _close_counts(whole: Any) -> tuple[Any, Array] | None:
+    """Return the different ones of whole numbers and how often each occurs; None if they are far from each other."""
+    numbers = whole.to_numpy()
+    low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
+    if high - low >= _CLOSE:
+        return None
+    counts = np.bincount(numbers - low if low else numbers)
+    seen = np.flatnonzero(counts)
+    return require_arrow().array(seen + low), counts[seen]
 
 
 def _summarise_typed(values: Any, declared: bool, most: tuple[int, int]) -> ColumnSummary:
     """Summarise truth values or dates."""
     pa = require_arrow()
-    present, truths = values.drop_null(), pa.types.is_boolean(values.type)
-    numbers = as_floats(present).to_numpy(zero_copy_only=False) if truths else np.empty(0)
-    named = _levels_of_numbers(present, _MOST_NUMBERS)
+    present = values.drop_null()
+    n_rows, n_missing, most = len(values), values.null_count, (min(_MOST_NUMBERS, most[0]), most[1])
+    if not pa.types.is_boolean(values.type):
+        dates = Moments.of(days_of(present))
+        named = _levels_of_numbers(present, _MOST_NUMBERS)
+        return ColumnSummary(n_rows, n_missing, dates=dates, texts=named, declared=declared, most=most)
+    n_true = pa.compute.sum(present).as_py() or 0
+    counts = {truth: count for truth, count in ((0, len(present) - n_true), (1, n_true)) if count}
+    numbers = Moments.of(np.array([*counts], np.float64), np.array([*counts.values()]))
+    codes = {("false", "true")[truth]: count for truth, count in counts.items()}
     return ColumnSummary(
-        len(values),
-        values.null_count,
-        Moments.of(numbers),
-        Moments() if truths else Moments.of(days_of(present)),
-        len(present) if truths else 0,
-        texts={} if truths else named,
-        codes=named if truths else {},
-        declared=declared,
-        most=(min(_MOST_NUMBERS, most[0]), most[1]),
-    )
+        n_rows, n_missing, numbers, n_truths=len(present), codes=codes, declared=declared, most=most
+    )  # fmt: skip
 
 
 def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> ColumnSummary:
     pa = require_arrow()
-    texts, counts = values.different, np.bincount(values.at[values.at >= 0], minlength=len(values.different))
+    texts = values.different
+    counts = np.bincount(values.at + 1, minlength=len(texts) + 1)  # first those missing
+    n_missing, counts = int(counts[0]), counts[1:]
     numbers = READINGS["number"].parse(texts)
     is_number = valid(numbers)
     dates = READINGS["date"].parse(texts) if not is_number.all() else pa.nulls(len(texts), pa.timestamp("us"))
@@ -351,7 +282,7 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
     named = _named(texts, counts, ~is_number | padded, most[0])
     return ColumnSummary(
         len(values),
-        n_missing(values),
+        n_missing,
         moments,
         Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
         0,

@@ -84,7 +84,7 @@ def own_labels(name: str, column: Any) -> tuple[Array, str] | None:
     """
     pa = cells.require_arrow()
     values = column.combine_chunks()
-    values = values.dictionary_decode() if cells.is_declared(values.type) else values
+    values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
     if values.null_count:
         raise unknown_target(name, f"{values.null_count} missing")
     if cells.is_text(values.type):
