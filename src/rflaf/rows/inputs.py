@@ -188,8 +188,8 @@ def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bo
 
     Labels are the frame's own values, as if they were passed apart.
     """
-    table = as_table(frame)
-    column = table.select([find_column(name, table.column_names)])
+    names = getattr(frame, "column_names", None) or [str(one) for one in frame.columns]
+    table = column = as_table(frame, [find_column(name, names)])
     own = own_labels(name, column.column(0)) if labels and (target is None or target.values == "text") else None
     if target is None and own is not None:
         target = replace(make_target(summarise(column, ()), name, "classification"), values=own[1], reading="number")

@@ -8,7 +8,7 @@ line with a number names nothing, and columns are then called by number, from "0
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
@@ -32,11 +32,16 @@ def read_table(path: str | Path, has_header: bool | None = None) -> Any:
     return require_arrow().concat_tables(read_chunks(path, has_header))
 
 
-def read_masked(table: Table, block_bytes: int | None = None) -> Iterator[tuple[str, Any, Array | None]]:
-    """Yield every file of a table with its chunks, and which of their rows are chosen; None for all of them."""
-    first = 0
+def read_masked(
+    table: Table, block_bytes: int | None = None, needed: Sequence[str] | None = None
+) -> Iterator[tuple[str, Any, Array | None]]:
+    """Yield every file of a table with its chunks, and which of their rows are chosen; None for all of them.
+
+    Columns other than those ``needed`` may be left out.
+    """
+    first, needed = 0, needed if needed is None or table.drop_missing is None else [*needed, table.drop_missing]
     for file in find_files(table.paths):
-        for chunk in read_chunks(file, table.has_header, block_bytes, table.encoding):
+        for chunk in read_chunks(file, table.has_header, block_bytes, table.encoding, needed):
             mask = None if table.rows is None else table.rows.mask(first, chunk.num_rows)
             if table.drop_missing is not None:
                 refuse_absent(table.drop_missing, file, chunk.column_names)
@@ -46,9 +51,11 @@ def read_masked(table: Table, block_bytes: int | None = None) -> Iterator[tuple[
             first += chunk.num_rows
 
 
-def read_rows(table: Table, block_bytes: int | None = None) -> Iterator[tuple[str, Any]]:
+def read_rows(
+    table: Table, block_bytes: int | None = None, needed: Sequence[str] | None = None
+) -> Iterator[tuple[str, Any]]:
     """Yield every file of a table with chunks of its chosen rows; the first chunk of a file has no rows."""
-    for file, chunk, mask in read_masked(table, block_bytes):
+    for file, chunk, mask in read_masked(table, block_bytes, needed):
         yield file, chosen(chunk, mask)
 
 
@@ -66,11 +73,16 @@ def column_names(table: Table) -> list[str]:
 
 
 def read_chunks(
-    path: str | Path, has_header: bool | None = None, block_bytes: int | None = None, encoding: str | None = None
+    path: str | Path,
+    has_header: bool | None = None,
+    block_bytes: int | None = None,
+    encoding: str | None = None,
+    needed: Sequence[str] | None = None,
 ) -> Iterator[Any]:
     """Yield a file as Arrow tables of consecutive rows with the same columns; the first one has no rows.
 
-    A chunk of a CSV file holds ``block_bytes`` of it; Arrow reads some chunks ahead.
+    A chunk of a CSV file holds ``block_bytes`` of it; Arrow reads some chunks ahead. Of a Parquet file only the columns
+    ``needed`` are read, by default all.
     """
     path, kind = Path(path), kind_of(path)
     if not path.is_file():
@@ -78,7 +90,9 @@ def read_chunks(
     if kind == "CSV":
         layout = find_layout(path, has_header, encoding)
         return _readable(path, _csv_chunks(path, layout, block_bytes or _BLOCK_BYTES), layout)
-    read = {"Parquet": _parquet_chunks, "Arrow": _arrow_chunks, "NPZ": _npz_chunks, "NumPy": _npy_chunks}[kind]
+    if kind == "Parquet":
+        return _readable(path, _parquet_chunks(path, block_bytes, needed))
+    read = {"Arrow": _arrow_chunks, "NPZ": _npz_chunks, "NumPy": _npy_chunks}[kind]
     return _readable(path, read(path, block_bytes))
 
 
@@ -122,13 +136,15 @@ def _csv_chunks(path: Path, layout: Layout, block_bytes: int) -> Iterator[Any]:
         yield pa.Table.from_batches([batch]).replace_schema_metadata(about)
 
 
-def _parquet_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
+def _parquet_chunks(path: Path, block_bytes: int | None, needed: Sequence[str] | None) -> Iterator[Any]:
     pa = require_arrow()
     import pyarrow.parquet as parquet
 
     with parquet.ParquetFile(path) as file:
-        yield file.schema_arrow.empty_table()
-        for batch in file.iter_batches(_rows_of(block_bytes, len(file.schema_arrow))):
+        refuse_repeated(file.schema_arrow.names)
+        names = [name for name in file.schema_arrow.names if needed is None or name in needed]
+        yield file.schema_arrow.empty_table().select(names)
+        for batch in file.iter_batches(_rows_of(block_bytes, len(file.schema_arrow)), columns=names):
             yield pa.Table.from_batches([batch])
 
 

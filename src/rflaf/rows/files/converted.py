@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
+from rflaf.rows.blocks import LEAST_ROWS
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.progress import Begin, PassDisplay, Quiet
 from rflaf.rows.tables import (
@@ -34,11 +35,11 @@ from rflaf.rows.tables.decisions import choose
 
 from .chunks import chosen, column_names, read_masked, read_rows
 from .first_scan import (
+    LEAST_BYTES,
     encoding_of,
     in_column,
     refuse_less,
     refuse_weightless,
-    rows_together,
     scan_targets,
     write_inputs,
 )
@@ -81,7 +82,8 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     n_rows = None if summary is None else summary.n_rows
     with reader.begin("write as numbers", n_rows, n_rows) as display:
         shown, first = {}, 0
-        for number, (file, pairs) in enumerate(groupby(read_rows(table, block_bytes), key=lambda pair: pair[0])):
+        pairs_of_files = read_rows(table, block_bytes, columns.needed)
+        for number, (file, pairs) in enumerate(groupby(pairs_of_files, key=lambda pair: pair[0])):
             path = os.path.join(folder, f"{number}.parquet")
             group = RowGroup(path, file, 0, first, 0)
             first = _convert((chunk for _, chunk in pairs), group, columns, seen, request, display)
@@ -117,7 +119,7 @@ def _with_statistics(
     if not sums or (request.labels and not levels):
         return encoding
     columns, first = _Columns(encoding, targets, request.weight), 0
-    for file, chunk in read_rows(request.table, block_bytes):
+    for file, chunk in read_rows(request.table, block_bytes, distinct(*sums, *request.beside)):
         if chunk.num_rows:
             found = columns.beside(chunk, RowGroup(file, file, 0, 0, 0))
             Y = as_numbers(np.column_stack([found[target.name] for target in targets]))
@@ -132,7 +134,7 @@ def _suspecting(
 ) -> TableEncoding:
     """Return the encoding with a warning of columns that give the target away in the first rows."""
     columns = _Columns(encoding, targets, None)
-    for file, chunk in read_rows(request.table, block_bytes):
+    for file, chunk in read_rows(request.table, block_bytes, columns.needed):
         if chunk.num_rows:
             rows = chunk.slice(0, _LOOKED_AT)
             inputs, beside = columns.of(rows, RowGroup(file, file, 0, 0, 0))
@@ -166,7 +168,8 @@ def _summarise_files(
         for file, triples in groupby(read_masked(table, block_bytes), key=lambda triple: triple[0]):
             found = TableSummary({})
             for _, chunk, mask in triples:
-                part = _summarise_chunk(chunk, mask, table, whole, None if block_bytes is None else FEW_COUNTED)
+                most = None if block_bytes is None else FEW_COUNTED
+                part = _summarise_chunk(chunk, mask, table, whole, most, found)
                 found = found + part if found.columns else part
                 display.advance(chunk.num_rows)
             _refuse_no_rows(file, table, found.n_rows > 0)
@@ -176,13 +179,15 @@ def _summarise_files(
     return total
 
 
-def _summarise_chunk(chunk: Any, mask: Any, table: Table, whole: str | None, most: int | None) -> TableSummary:
+def _summarise_chunk(
+    chunk: Any, mask: Any, table: Table, whole: str | None, most: int | None, after: TableSummary
+) -> TableSummary:
     """Return the summary of the chosen rows; that of the column ``whole``, the last one, is of all rows."""
     others = [name for name in chunk.column_names if name != whole]
-    part = summarise(chosen(chunk.select(others), mask), table.missing, table.categories, most)
+    part = summarise(chosen(chunk.select(others), mask), table.missing, table.categories, most, after)
     if whole is None:
         return part
-    of_whole = summarise(chunk.select([whole]), table.missing, most=most)
+    of_whole = summarise(chunk.select([whole]), table.missing, most=most, after=after)
     return replace(part, columns={**part.columns, **of_whole.columns})
 
 
@@ -227,6 +232,18 @@ class _Columns:
     weight: str | None
 
     @property
+    def needed(self) -> list[str]:
+        """The columns of the table."""
+        return distinct(*self.encoding.column_names, *(target.name for target in self.targets), self.weight)
+
+    @property
+    def repeating(self) -> list[str]:
+        """The columns of numbers that hold few different ones, as codes and flags do."""
+        kinds = [(column.kind, at) for column in self.encoding.columns for at in range(len(column.feature_names))]
+        labels = [target.name for target in self.targets if target.task == "classification"]
+        return [*(f"input {j}" for j, (kind, at) in enumerate(kinds) if kind != "number" or at), *labels]
+
+    @property
     def row_bytes(self) -> int:
         """Bytes of a row while it is encoded and written."""
         return 24 * (len(self.encoding.feature_names) + 2) + 160 * len(self.targets)
@@ -254,7 +271,7 @@ def _convert(
     pa = require_arrow()
     import pyarrow.parquet as pq
 
-    at_once, writer = rows_together(columns.row_bytes, 0, None), None
+    at_once, writer = max(LEAST_ROWS, LEAST_BYTES // columns.row_bytes), None
     with ExitStack() as exits:
         for chunk in chunks:
             for name in columns.encoding.column_names:
@@ -265,7 +282,9 @@ def _convert(
                 seen += scan_targets(beside, request, group)
                 written = pa.table(inputs | beside)
                 if writer is None:
-                    writer = exits.enter_context(pq.ParquetWriter(group.path, written.schema))
+                    repeating = columns.repeating  # all others take most of the time where they are looked up
+                    made = pq.ParquetWriter(group.path, written.schema, use_dictionary=repeating)
+                    writer = exits.enter_context(made)
                 writer.write_table(written, row_group_size=rows.num_rows)
                 display.advance(rows.num_rows)
                 group = replace(group, number=group.number + 1, first=group.first + rows.num_rows)

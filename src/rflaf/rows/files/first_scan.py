@@ -21,7 +21,9 @@ from rflaf.rows.tables.statistics import fold_of_rows
 
 from .table import Request
 
-_ENOUGH_BYTES = 2**22  # to check together
+_ENOUGH_BYTES = 2**26  # to check together
+_SHARE = 16  # of a given memory, that these take
+LEAST_BYTES = 2**22  # the same in a small memory
 _MARGIN = 2**19  # small things
 
 
@@ -29,15 +31,15 @@ def rows_together(row_bytes: int, fixed: int, memory: int | None) -> int:
     """Return how many rows to check together.
 
     >>> rows_together(1000, 0, None)
-    4194
+    67108
     >>> rows_together(1000, 10**6, 2 * 10**6)
     475
     """
-    enough = max(LEAST_ROWS, _ENOUGH_BYTES // row_bytes)
     if memory is None:
-        return enough
+        return max(LEAST_ROWS, _ENOUGH_BYTES // row_bytes)
     refuse_less(memory, fixed + LEAST_ROWS * row_bytes)
-    return min(enough, (memory - fixed - _MARGIN) // row_bytes)
+    enough = max(LEAST_BYTES, min(_ENOUGH_BYTES, memory // _SHARE))
+    return min(max(LEAST_ROWS, enough // row_bytes), (memory - fixed - _MARGIN) // row_bytes)
 
 
 def refuse_less(memory: int, needed: int) -> None:

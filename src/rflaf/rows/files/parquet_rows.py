@@ -316,7 +316,7 @@ def scan(
         for group, batch in batches(groups, columns, at_once):
             _check_inputs(batch, inputs, group)
             if learn:
-                part = summarise(batch.select(columns), request.table.missing, request.table.categories, most)
+                part = summarise(batch.select(columns), request.table.missing, request.table.categories, most, summary)
                 summary = summary + part if summary.columns else part
             targets += first_scan.scan_targets(_beside(batch, request, group), request, group)
             display.advance(batch.num_rows)

@@ -185,11 +185,16 @@ class TableSummary:
 
 
 def summarise(
-    table: Any, missing: Sequence[str] = MISSING, categories: Collection[str] = (), most: int | None = None
+    table: Any,
+    missing: Sequence[str] = MISSING,
+    categories: Collection[str] = (),
+    most: int | None = None,
+    after: TableSummary | None = None,
 ) -> TableSummary:
     """Return the summary of an Arrow table or batch, or of a frame of another library.
 
     Numbers in ``categories`` are codes, whose levels are all counted, at most ``most`` of a column, as are identifiers.
+    ``after`` is the summary of the rows before, to which this will be added: readings that they lack are not tried.
 
     >>> import pyarrow as pa
     >>> summary = summarise(pa.table({"age": ["31", "?", "45"]}))
@@ -205,12 +210,15 @@ def summarise(
         values = clean(name, table[name], missing)
         declared = is_declared(table.schema.field(name)) or name in categorical
         counted = name in categories or declared or names_identifier(name)
-        column = _summarise_column(values, counted, declared, limits)
+        alive = None if after is None or name not in after.columns else after.columns[name].readings
+        column = _summarise_column(values, counted, declared, limits, alive)
         columns[name] = replace(column, typed=reading_of_type(table[name].type))
     return TableSummary(columns, index_columns(about), about.get(b"delimiter") == b";")
 
 
-def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int, int]) -> ColumnSummary:
+def _summarise_column(
+    values: Any, coded: bool, declared: bool, most: tuple[int, int], alive: Collection[str] | None
+) -> ColumnSummary:
     types = require_arrow().types
     if not isinstance(values, Texts) and (types.is_integer(values.type) or types.is_floating(values.type)):
         present = values.drop_null()
@@ -223,7 +231,7 @@ def _summarise_column(values: Any, coded: bool, declared: bool, most: tuple[int,
         )
     if not isinstance(values, Texts):
         return _summarise_typed(values, declared, most)
-    return _summarise_texts(values, declared, (most[0], max(most) if coded else most[1]))
+    return _summarise_texts(values, declared, (most[0], max(most) if coded else most[1]), alive)
 
 
 def _levels_of_numbers(present: Any, most: int) -> dict[str, int] | None:
@@ -267,7 +275,9 @@ def _summarise_typed(values: Any, declared: bool, most: tuple[int, int]) -> Colu
     )  # fmt: skip
 
 
-def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> ColumnSummary:
+def _summarise_texts(
+    values: Texts, declared: bool, most: tuple[int, int], alive: Collection[str] | None
+) -> ColumnSummary:
     pa = require_arrow()
     texts = values.different
     counts = np.bincount(values.at + 1, minlength=len(texts) + 1)  # first those missing
@@ -286,7 +296,7 @@ def _summarise_texts(values: Texts, declared: bool, most: tuple[int, int]) -> Co
         moments,
         Moments.of(days_of(dates.drop_null()), counts[valid(dates)]),
         0,
-        _readings(texts, counts, moments if is_number.all() else None) if len(texts) else None,
+        _readings(texts, counts, moments if is_number.all() else None, alive) if len(texts) else None,
         named,
         _named(texts, counts, is_number & ~padded, most[1]),
         int(counts[padded].sum()),
@@ -304,11 +314,16 @@ def _named(texts: Any, counts: Array, chosen: Array, most: int) -> dict[str, int
     return dict(zip(texts.take(require_arrow().array(at)).to_pylist(), counts[at].tolist(), strict=True))
 
 
-def _readings(texts: Any, counts: Array, plain: Moments | None) -> dict[str, Moments]:
-    """Return the moments under every other reading that all texts have; ``plain`` is of texts that are all numbers."""
+def _readings(texts: Any, counts: Array, plain: Moments | None, alive: Collection[str] | None) -> dict[str, Moments]:
+    """Return the moments under every other reading that all texts have; ``plain`` is of texts that are all numbers.
+
+    Only those ``alive`` are tried, by default all.
+    """
     compute = require_arrow().compute
     found: dict[str, Moments] = {}
     for name in _OTHER_READINGS:
+        if alive is not None and name not in alive:
+            continue
         no_point = (
             name == "1.234,50" and plain is not None and not compute.any(compute.match_substring(texts, ".")).as_py()
         )
