@@ -240,7 +240,10 @@ class ReadsRows(BaseEstimator):
 
     def _check_encoded(self, X: Any) -> Any:
         """Return rows to predict as the encoding makes them; arrays of encoded columns are taken too."""
+        X = as_rows(X)
         rows = self._transformed(X)
+        if rows is not X and type(rows) is np.ndarray and len(rows):
+            return rows  # made by the encoding: of the right columns, and finite
         checked: Any = check_array(rows, accept_sparse="csr", dtype=_FLOATS, estimator=self)
         if checked.shape[1] != self._n_encoded:
             raise InvalidParameterError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ MICROSECONDS_A_DAY = 86_400_000_000
 _IDENTIFIER = re.compile(r"(?i:^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$)|[a-z]I[dD]$")
 _SCALARS = (str, bytes, bool, int, float, np.generic)
 _CODED = {b"rflaf": b"texts"}  # of a column of texts that is held as a dictionary, but was none
-_FEW_OBJECTS = 1000  # looked at, to see whether rows share their texts
+_FEWEST_CODED = 1000  # rows whose texts are worth it, and looked at to see whether they share them
 
 
 def require_arrow() -> Any:
@@ -53,7 +54,7 @@ def as_table(table: Any, only: Collection[str] | None = None, coded: bool = Fals
 
     Taken are Arrow tables and batches, pandas frames (without their index), matrices, whose columns are called by
     number, and everything that offers ``__arrow_c_stream__`` or ``__dataframe__``. ``only`` are the columns wanted, as
-    far as they are there; ``coded`` holds every text once, which saves time where texts are read at all.
+    far as they are there; ``coded`` holds every text of many rows once, which saves time where texts are read at all.
     """
     pa = require_arrow()
     if isinstance(table, np.ndarray):
@@ -69,7 +70,7 @@ def as_table(table: Any, only: Collection[str] | None = None, coded: bool = Fals
     refuse_repeated(table.column_names)
     if only is not None and not set(table.column_names) <= set(only):
         table = table.select([name for name in table.column_names if name in only])
-    return _coded(table) if coded else table
+    return _coded(table) if coded and table.num_rows >= _FEWEST_CODED else table
 
 
 def _coded(table: Any) -> Any:
@@ -110,7 +111,8 @@ def _table_of_columns(columns: dict[str, Any], coded: bool = False) -> Any:
     pa = require_arrow()
     arrays, fields = [], []
     for name, values in columns.items():
-        texts = _shared_texts(values) if coded and values.dtype == object else None
+        of_objects = coded and values.dtype == object and len(values) >= _FEWEST_CODED
+        texts = _shared_texts(values) if of_objects else None
         arrays.append(_arrow_column(name, values) if texts is None else texts)
         fields.append(pa.field(name, arrays[-1].type, metadata=None if texts is None else _CODED))
     return pa.table(arrays, pa.schema(fields))
@@ -120,7 +122,7 @@ def _shared_texts(values: Any) -> Any:
     """Return a column of pandas that holds texts as Python objects as a dictionary array; None if it is another."""
     pa = require_arrow()
     objects = values.to_numpy()
-    some = objects[:: max(1, len(objects) // _FEW_OBJECTS)]
+    some = objects[:: len(objects) // _FEWEST_CODED]
     if not any(isinstance(value, str) for value in some):
         return None
     try:
@@ -165,7 +167,8 @@ def _arrow_column(name: str, values: Any) -> Any:
         wide = values.dtype.kind == "f" and values.dtype.itemsize > 8
         return pa.array(np.asarray(values, np.float64 if wide else values.dtype.newbyteorder("=")))
     try:
-        return pa.Array.from_pandas(values)
+        held = getattr(values, "array", values)
+        return pa.Array.from_pandas(held if hasattr(held, "__arrow_array__") else values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         objects = np.asarray(values, object)
         known = np.array([value is not None and value == value for value in objects], bool)
@@ -308,7 +311,9 @@ def _texts(indices: Any, dictionary: Any, missing: Sequence[str], declared: bool
     signed = indices if pa.types.is_signed_integer(indices.type) else indices.cast(pa.int64())
     at = (signed.fill_null(-1) if signed.null_count else signed).to_numpy(zero_copy_only=False)
     trimmed = pa.compute.utf8_trim_whitespace(dictionary)
-    absent = pa.compute.is_in(trimmed, pa.array([*missing, None], pa.string())).to_numpy(zero_copy_only=False)
+    absent = pa.compute.is_in(trimmed, _absent(tuple(missing))).to_numpy(zero_copy_only=False)
+    if not declared and not absent.any() and trimmed.equals(dictionary):
+        return Texts(dictionary, at)
     once = trimmed.filter(pa.array(~absent)).dictionary_encode() if absent.any() else trimmed.dictionary_encode()
     different, where = once.dictionary, np.full(len(trimmed) + 1, -1, np.int32)
     where[np.flatnonzero(~absent)] = once.indices.to_numpy(zero_copy_only=False)
@@ -323,6 +328,13 @@ def _texts(indices: Any, dictionary: Any, missing: Sequence[str], declared: bool
         return Texts(different, at)
     renumbered = np.append(np.cumsum(seen) - 1, -1)  # levels of a category that do not occur are none
     return Texts(different.filter(pa.array(seen)), renumbered[at])
+
+
+@lru_cache(8)
+def _absent(missing: tuple[str, ...]) -> Any:
+    """Return texts that stand for nothing as an Arrow array, nothing itself among them."""
+    pa = require_arrow()
+    return pa.array([*missing, None], pa.string())
 
 
 def _without_nan(values: Any) -> Any:

@@ -107,10 +107,10 @@ class TableEncoding:
         given, table = table, as_table(table, self.column_names, coded=True)
         if table.num_columns < len(self.columns):
             self.check(as_table(given))
-        out = np.zeros((table.num_rows, len(self.feature_names)), dtype)
+        starts = np.cumsum([0, *(len(column.feature_names) for column in self.columns)])
+        out = np.zeros((table.num_rows, starts[-1]), dtype)
         by_fold = any(getattr(column, "statistic", None) is not None for column in self.columns)
         folds = fold_of_rows(first, table.num_rows) if by_fold and first is not None else None
-        starts = np.cumsum([0, *(len(column.feature_names) for column in self.columns)])
         writers = [writer_of(column, table[column.name], self.missing, folds) for column in self.columns]
         for first_row in range(0, table.num_rows, _TILE_ROWS):
             rows = slice(first_row, min(first_row + _TILE_ROWS, table.num_rows))
