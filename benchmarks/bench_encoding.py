@@ -2,6 +2,7 @@
 
 python benchmarks/bench_encoding.py [rows]. Prints seconds of processor time of all threads of this process, Arrow's
 among them, the median of seven turns that all works take one after the other, and the memory that each of them took.
+A fit looks at every value and encodes it; a prediction only encodes.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +24,8 @@ import pyarrow.parquet as pq
 from interleaved import medians
 from memory import forget_peak, peak_since, resident
 
+from rflaf.rows.files import Table
+from rflaf.rows.inputs import encode_rows, open_rows
 from rflaf.rows.tables import make_encoding, summarise
 
 
@@ -48,29 +54,45 @@ def most_bytes(work: Callable[[], object]) -> float:
     return peak_since() - before
 
 
+def from_file(table: Table) -> None:
+    """Look at every value of a file, and read it once in blocks."""
+    opened = open_rows(table, "y")
+    assert opened is not None
+    with closing(opened):
+        for at in range(len(opened.source)):
+            opened.source[at]
+
+
 def main(n_rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mixed.parquet"
-        mixed(n_rows).to_parquet(path)
-        frame, table = pd.read_parquet(path), pq.read_table(path)
-        objects = frame.astype({name: object for name in frame if name.startswith("text")})
-        of_polars = pl.read_parquet(path)
-        summary = summarise(table)
-        encoding = make_encoding(summary)
-        works: dict[str, Callable[[], object]] = {
-            "pandas.read_parquet": lambda: pd.read_parquet(path),
-            "encode an Arrow table": lambda: encoding.transform(table),
-            "encode the pandas frame": lambda: encoding.transform(frame),
-            "encode it with texts as Python objects": lambda: encoding.transform(objects),
-            "encode the polars frame": lambda: encoding.transform(of_polars),
-            "summarise an Arrow table, once a fit": lambda: summarise(table),
+        mixed(n_rows).assign(y=np.random.default_rng(1).standard_normal(n_rows)).to_parquet(path)
+        frame = pd.read_parquet(path)
+        y = frame.pop("y").to_numpy()
+        texts = [name for name in frame if name.startswith("text")]
+        frames: dict[str, Any] = {
+            "the pandas frame": frame,
+            "it with a Python object in every cell of texts": frame.astype(dict.fromkeys(texts, object)),
+            "it with an object per level": frame.astype(dict.fromkeys(texts, "category")).astype(
+                dict.fromkeys(texts, object)
+            ),
+            "an Arrow table": pq.read_table(path).drop_columns(["y"]),
+            "the polars frame": pl.read_parquet(path).drop("y"),
         }
+        encoding = make_encoding(summarise(frame))
+        works: dict[str, Callable[[], object]] = {"pandas.read_parquet": lambda: pd.read_parquet(path)}
+        for what, X in frames.items():
+            works[f"encode {what}"] = partial(encoding.transform, X)
+        for what, X in frames.items():
+            works[f"look at and encode {what}"] = partial(encode_rows, X, y, None, False)
+        works["look at and encode the file, in blocks"] = lambda: from_file(Table(path))
+        works["the same without the column of 200 levels"] = lambda: from_file(Table(path, exclude=["text 5"]))
         seconds = medians(works, rounds=7, clock=process_time)
         memory = {what: most_bytes(work) for what, work in works.items()}
     reading = seconds["pandas.read_parquet"]
     for what, of_work in seconds.items():
         ratio = f"{of_work / reading:5.2f} of read_parquet"
-        print(f"{what:<42} {of_work:7.3f} s   {ratio}   {memory[what] / 1e6:6.0f} MB")
+        print(f"{what:<65} {of_work:7.3f} s   {ratio}   {memory[what] / 1e6:6.0f} MB")
     answer = 8 * len(encoding.feature_names) * n_rows / 1e6
     n_columns, n_numbers = len(encoding.columns), len(encoding.feature_names)
     print(f"{n_columns} columns as {n_numbers} numbers, {n_rows:,} rows; the answer takes {answer:.0f} MB")
