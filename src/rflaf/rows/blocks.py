@@ -34,6 +34,11 @@ class Block:
     def n_rows(self) -> int:
         return int(self.X.shape[0])
 
+    def part(self, start: int, stop: int) -> Block:
+        """Return some of the rows, in the same memory."""
+        weight = None if self.weight is None else self.weight[start:stop]
+        return Block(self.X[start:stop], self.y[start:stop], weight, self.first + start)
+
 
 def stack(blocks: Iterable[Block]) -> Block:
     """Stack the rows of all blocks."""

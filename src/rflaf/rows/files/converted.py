@@ -52,6 +52,7 @@ _BLOCKS_AHEAD = 44  # that Arrow holds, on their way and parsed
 _LOOKED_AT = 20_000  # rows in which a column may give the target away
 _LEVELS_BYTES = 5 * 2**18  # of a column, for the levels that are counted
 _WRITER_BYTES = 3 * 2**22  # for rows as numbers, and on their way to the disk
+_ENOUGH_BYTES = 2**24  # of rows that are written together, where the memory is not given
 
 
 def scan_table(table: Table, target: str, begin: Begin = Quiet, memory: int | None = None) -> ScannedTable:
@@ -80,13 +81,14 @@ def open_converted(request: Request, reader: Reader) -> OpenRows:
     columns, seen = _Columns(encoding, targets, request.weight), TargetScan()
     folder = reader.exits.enter_context(tempfile.TemporaryDirectory(prefix="rflaf-"))
     n_rows = None if summary is None else summary.n_rows
+    at_once = max(LEAST_ROWS, (_ENOUGH_BYTES if block_bytes is None else LEAST_BYTES) // columns.row_bytes)
     with reader.begin("write as numbers", n_rows, n_rows) as display:
         shown, first = {}, 0
         pairs_of_files = read_rows(table, block_bytes, columns.needed)
         for number, (file, pairs) in enumerate(groupby(pairs_of_files, key=lambda pair: pair[0])):
             path = os.path.join(folder, f"{number}.parquet")
             group = RowGroup(path, file, 0, first, 0)
-            first = _convert((chunk for _, chunk in pairs), group, columns, seen, request, display)
+            first = _convert((chunk for _, chunk in pairs), at_once, group, columns, seen, request, display)
             if os.path.exists(path):
                 shown[path] = file
     _refuse_no_rows(request.files[0], table, bool(shown))
@@ -265,13 +267,19 @@ class _Columns:
 
 
 def _convert(
-    chunks: Iterator[Any], group: RowGroup, columns: _Columns, seen: TargetScan, request: Request, display: PassDisplay
+    chunks: Iterator[Any],
+    at_once: int,
+    group: RowGroup,
+    columns: _Columns,
+    seen: TargetScan,
+    request: Request,
+    display: PassDisplay,
 ) -> int:
     """Write the rows of a file as numbers into the Parquet file of ``group``, and return the number of the next row."""
     pa = require_arrow()
     import pyarrow.parquet as pq
 
-    at_once, writer = max(LEAST_ROWS, LEAST_BYTES // columns.row_bytes), None
+    writer = None
     with ExitStack() as exits:
         for chunk in chunks:
             for name in columns.encoding.column_names:

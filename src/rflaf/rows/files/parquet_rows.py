@@ -6,15 +6,15 @@ Footers say how many rows every row group has, so a row is found at once, howeve
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import groupby, product, starmap
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.rows.blocks import ArraySource, Block, Parts
+from rflaf.rows.blocks import ArraySource, Block, Parts, stack
 from rflaf.rows.opened import OpenRows, TargetScan
 from rflaf.rows.tables import TableEncoding, TableSummary, TargetEncoding, clean, require_arrow, summarise
 from rflaf.rows.tables.pandas_notes import index_columns
@@ -66,28 +66,31 @@ def index_files(files: list[str], names: dict[str, str]) -> tuple[tuple[RowGroup
 
 
 class Cursor:
-    """Reads row groups from any row on; consecutive reads continue without seeking."""
+    """Reads row groups from any row on; consecutive reads continue without seeking.
+
+    Batches are encoded whole, since many rows take little more time than few.
+    """
 
     def __init__(self, groups: tuple[RowGroup, ...], columns: list[str]) -> None:
         self._groups, self._columns = groups, columns
         self._firsts = [group.first for group in groups]
         self._at = -1
-        self._batches: Iterator[tuple[RowGroup, Any]] = iter(())
-        self._left: tuple[RowGroup, Any] | None = None
+        self._batches: Iterator[Block] = iter(())
+        self._left: Block | None = None
 
-    def read(self, start: int, stop: int, at_once: int) -> Iterator[tuple[RowGroup, Any]]:
-        """Arrow batches of rows start to stop, with the row group each is from."""
+    def read(self, start: int, stop: int, at_once: int, encode: Callable[[RowGroup, Any], Block]) -> Block:
+        """Return rows start to stop, which share memory with the rows after them where one batch has them all."""
         if start != self._at:
-            self._batches, self._left = self._from(start, at_once), None
+            self._batches, self._left = starmap(encode, self._from(start, at_once)), None
         self._at = -1  # until all is well
-        missing = stop - start
+        found, missing = [], stop - start
         while missing:
-            group, batch = self._left or next(self._batches)
-            taken = min(missing, batch.num_rows)
-            self._left = (group, batch.slice(taken)) if taken < batch.num_rows else None
-            missing -= taken
-            yield group, batch.slice(0, taken)
+            some = self._left or next(self._batches)
+            self._left = some.part(missing, some.n_rows) if missing < some.n_rows else None
+            found.append(some.part(0, missing))
+            missing -= found[-1].n_rows
         self._at = stop
+        return found[0] if len(found) == 1 else stack(found)
 
     def close(self) -> None:
         """Close the file that is being read."""
@@ -224,7 +227,7 @@ class ParquetRows:
 
     def read(self, start: int, stop: int, at_once: int) -> Block:
         cursor: Cursor = self._cursor  # type: ignore[attr-defined]
-        return self._block(cursor.read(start, stop, at_once), stop - start)
+        return cursor.read(start, stop, at_once, lambda group, batch: self._block([(group, batch)], batch.num_rows))
 
     def close(self) -> None:
         """Close the file that is being read, so that a temporary one is gone when its folder is."""
@@ -256,7 +259,7 @@ class ParquetRows:
         return Parts(handles, sizes, opened)
 
     def _block(
-        self, parts: Iterator[tuple[RowGroup, Any]], n_rows: int, advance: Callable[[int], None] = lambda _: None
+        self, parts: Iterable[tuple[RowGroup, Any]], n_rows: int, advance: Callable[[int], None] = lambda _: None
     ) -> Block:
         X = np.zeros((n_rows, self.n_features), self.dtype)
         y: Array = np.empty((n_rows, self.n_outputs), object if self.labels else np.float64)
