@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -70,6 +71,21 @@ def test_the_sum_is_the_sequential_one_bit_for_bit(n_workers):
     with ThreadExecutor(n_workers) as executor:
         for _ in range(2):
             np.testing.assert_array_equal(executor.reduce(range(40), one), forward)
+
+
+@pytest.mark.parametrize("together", ["map", "side_by_side"])
+def test_no_worker_waits_while_the_first_item_takes_long(together):
+    last_is_done = threading.Event()
+
+    def one(item):
+        if item == 9:
+            last_is_done.set()
+        return last_is_done.wait(10) if item == 0 else item
+
+    with ThreadExecutor(2) as executor:
+        items = [partial(one, item) for item in range(10)]
+        done = executor.map(range(10), one) if together == "map" else executor.side_by_side(items)
+    assert done == [True, *range(1, 10)]
 
 
 @each_count

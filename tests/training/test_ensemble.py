@@ -124,19 +124,22 @@ def test_a_member_is_trained_as_if_it_were_alone():
 @pytest.mark.parametrize("at_a_time", [1, 3, 1000])
 def test_many_epochs_in_one_call_are_those_of_many_calls(monkeypatch, at_a_time):
     table, index = some_table(), np.arange(5, 195)
-    monkeypatch.setattr(ensemble, "_ORDERED_ROWS", at_a_time * index.size)
     with SingleThreadedBLAS():
-        ends = []
-        for in_one_call in (True, False):
+        ends, traces = [], []
+        for passes, with_losses in ((1, True), (at_a_time, True), (at_a_time, False)):
+            monkeypatch.setattr(ensemble, "_ORDERED_ROWS", passes * index.size)
             members, chunks = begun(table)
             alone = Members(members.trainers[:1], members.generators[:1], np.random.default_rng(0))
-            if in_one_call:
-                train_alone(alone.trainers[0], alone.generators[0], chunks[0][0], index, 0.1)
+            if with_losses:
+                traces.append(train_members(alone, [(chunks[0][0], index)], index.size, 0.1))
             else:
-                train_members(alone, [(chunks[0][0], index)], index.size, 0.1)
+                train_alone(alone.trainers[0], alone.generators[0], chunks[0][0], index, 0.1)
             ends.append((outputs(alone, chunks)[0], alone.generators[0].integers(2**62)))
-    np.testing.assert_array_equal(ends[0][0], ends[1][0])
-    assert ends[0][1] == ends[1][1]
+    assert traces[0].size > 3
+    np.testing.assert_array_equal(*traces)
+    for values, drawn in ends[1:]:
+        np.testing.assert_array_equal(values, ends[0][0])
+        assert drawn == ends[0][1]
 
 
 def test_members_side_by_side_end_where_they_do_in_turn():
@@ -151,7 +154,8 @@ def test_members_side_by_side_end_where_they_do_in_turn():
     np.testing.assert_array_equal(ends[0], ends[2])
 
 
-def test_training_that_is_taken_up_again_ends_where_it_would_have():
+def test_training_that_is_taken_up_again_ends_where_it_would_have(monkeypatch):
+    monkeypatch.setattr(ensemble, "_ORDERED_ROWS", 600)
     table = some_table()
     stages = []
 
@@ -173,6 +177,7 @@ def test_training_that_is_taken_up_again_ends_where_it_would_have():
     with SingleThreadedBLAS():
         members, chunks = begun(table)
         whole = train_members(members, chunks, table.n_rows, 0.2, watch)
+        assert len(stages) > 3
         again, _ = begun(table)
         resumed = train_members(again, chunks, table.n_rows, 0.2, go_on)
     np.testing.assert_array_equal(whole, resumed)

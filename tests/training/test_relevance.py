@@ -17,7 +17,7 @@ from rflaf.rows.executors import ThreadExecutor
 from rflaf.training.solvers.refined import race
 from rflaf.training.solvers.refined.encoded_rows import RowsInMemory
 from rflaf.training.solvers.refined.recipes import Recipe
-from rflaf.training.solvers.refined.relevance import negative_likelihood, relevances
+from rflaf.training.solvers.refined.relevance import Likelihood, relevances
 from rflaf.training.solvers.refined.search import Hunt, by_relevance, hold_out, without_weak_columns
 from rflaf.training.solvers.refined.trainer import Shape
 
@@ -47,7 +47,8 @@ def test_the_likelihood_is_that_of_the_normal_law_and_has_its_derivatives(seed, 
     rng = np.random.default_rng(seed)
     x, y, weight = rng.standard_normal((12, n_columns)), rng.standard_normal((12, n_outputs)), rng.uniform(0.5, 2, 12)
     logs = rng.uniform(-1, 0.5, n_columns + 2)
-    value, slopes = negative_likelihood(logs, x, y, weight)
+    negative = Likelihood(x, y, weight).negative
+    value, slopes = negative(logs)
     rates, signal, noise = np.exp(logs[:-2]), np.exp(logs[-2]), np.exp(logs[-1])
     apart = np.array([[np.sum((rates * (a - b)) ** 2) for b in x] for a in x])
     law = multivariate_normal(np.zeros(12), signal * np.exp(-apart / 2) + np.diag(noise / weight + 1e-8))
@@ -55,12 +56,15 @@ def test_the_likelihood_is_that_of_the_normal_law_and_has_its_derivatives(seed, 
     assert value == pytest.approx(expected, rel=1e-9)
     step = 1e-5
     ways = step * np.eye(logs.size)
-    by_hand = [
-        (negative_likelihood(logs + way, x, y, weight)[0] - negative_likelihood(logs - way, x, y, weight)[0])
-        / (2 * step)
-        for way in ways
-    ]
+    by_hand = [(negative(logs + way)[0] - negative(logs - way)[0]) / (2 * step) for way in ways]
     np.testing.assert_allclose(slopes, by_hand, rtol=1e-5, atol=1e-8)
+
+
+def test_rates_of_no_covariance_are_as_unlikely_as_can_be():
+    x, y = np.zeros((3, 1)), np.ones((3, 1))
+    value, slopes = Likelihood(x, y, np.array([1.0, 1.0, -1.0])).negative(np.zeros(3))
+    assert value == np.inf
+    np.testing.assert_array_equal(slopes, np.zeros(3))
 
 
 def test_the_columns_that_matter_are_told_from_twenty_others():

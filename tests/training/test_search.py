@@ -145,10 +145,32 @@ def test_the_fewer_the_rows_the_more_folds_judge(n_rows, n_splits):
 
 @pytest.mark.parametrize("recipe", [QUICK, QUICK_BENT], ids=["straight", "bent"])
 def test_trials_on_the_first_folds_begin_those_on_all(recipe):
-    hunt = hunt_on(some_table(200))
-    first, whole = (trial_of(part, SHAPE, recipe) for part in (hunt.first(2), hunt))
+    hunt, another = hunt_on(some_table(200)), hunt_on(some_table(200))  # neither knows what the other has trained
+    first, whole = (trial_of(part, SHAPE, recipe) for part in (hunt.first(2), another))
     np.testing.assert_array_equal(first.outputs, whole.outputs[: len(first.outputs)])
     assert trial_of(hunt.with_effort(0.2), SHAPE, recipe).error != whole.error
+
+
+def test_nothing_is_trained_twice(monkeypatch):
+    hunt, sizes, train = hunt_on(some_table(200)), [], recipes.train_alone
+
+    def count(*arguments):
+        sizes.append(arguments[3].size)
+        train(*arguments)
+
+    monkeypatch.setattr(recipes, "train_alone", count)
+    first = trial_of(hunt.first(2), SHAPE, QUICK)
+    whole = trial_of(hunt, SHAPE, QUICK)
+    np.testing.assert_array_equal(first.outputs, whole.outputs[: len(first.outputs)])
+    again = trial_of(hunt, SHAPE, QUICK)
+    np.testing.assert_array_equal(again.outputs, whole.outputs)
+    assert sizes == [kept.size for kept, _ in hunt.splits]
+    for other in (replace(SHAPE, loss=Huber(0.5)), replace(SHAPE, n_components=24)):
+        assert trial_of(hunt, other, QUICK).error != whole.error
+    assert trial_of(hunt.with_effort(0.2), SHAPE, QUICK).error != whole.error
+    assert trial_of(hunt, SHAPE, replace(QUICK, alpha=2 * QUICK.alpha)).error != whole.error
+    assert trial_of(replace(hunt, scale=np.r_[0.0, hunt.scale[1:]]), SHAPE, QUICK).error != whole.error
+    assert len(sizes) == 6 * len(hunt.splits)
 
 
 def test_rows_are_held_out_at_random():

@@ -939,7 +939,7 @@ def test_a_run_is_its_batches_one_after_the_other_under_a_cosine():
     order = np.random.default_rng(1).permutation(200)
     with SingleThreadedBLAS():
         whole, _ = start_again(table, encoding)
-        loss = whole.run(rows, order[None], 5, 300)
+        (loss,) = whole.run(rows, order[None], 5, 300)
         by_hand, _ = start_again(table, encoding)
         total = 0.0
         roughness = (2e-3 * by_hand.shape.basis.penalty()).astype(np.float32)

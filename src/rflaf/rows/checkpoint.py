@@ -1,7 +1,8 @@
 """Checkpoints: a killed fit resumes from the results of its passes, which are kept in a file.
 
 The seed determines everything between the passes, so the same fit started again reads their results in order and ends
-at the same model, bit for bit. Refined models record their state after every epoch, or more often where it is long.
+at the same model, bit for bit. Refined models record their state after every epoch of many rows, or more often where it
+is long, and after several of few rows.
 
 The file is a title line, then append-only records: a line of sizes and checksums, JSON, and the bytes of arrays. The
 last record may be cut short by a crash and is dropped then; any other damage, and a record that no pass of this fit

@@ -165,7 +165,7 @@ class ThreadExecutor:
 
     def reduce(self, items: Items[Item], map_item: Callable[[Item, Scratch], Total], label: str = "") -> Total:
         """``sum_i map_item(items[i], scratch)`` in the order of the items; at least one item."""
-        results = self._results(len(items), lambda i: map_item(items[i], self._scratch()))
+        results = self._results(len(items), lambda i: map_item(items[i], self._scratch()), self._window)
         total = next(results)
         for partial in results:
             total += partial
@@ -173,7 +173,7 @@ class ThreadExecutor:
 
     def map(self, items: Items[Item], map_item: Callable[[Item], Any], label: str = "") -> list[Any]:
         """``[map_item(item) for item in items]``."""
-        return list(self._results(len(items), lambda i: map_item(items[i])))
+        return self._all_results(len(items), lambda i: map_item(items[i]))
 
     def elsewhere(self, items: Items[Any]) -> bool:
         return False
@@ -184,7 +184,7 @@ class ThreadExecutor:
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
         """``[task() for task in tasks]``."""
-        return list(self._results(len(tasks), lambda i: tasks[i]()))
+        return self._all_results(len(tasks), lambda i: tasks[i]())
 
     def limited(self, n_workers: int) -> Self:
         """Return an executor on the same threads, at most ``n_workers`` of them busy."""
@@ -200,14 +200,19 @@ class ThreadExecutor:
         scratch: Scratch = self._local.scratch
         return scratch
 
-    def _results(self, n_items: int, task: Callable[[int], Any]) -> Any:
+    def _all_results(self, n_items: int, task: Callable[[int], Any]) -> list[Any]:
+        """Return results that are kept anyway: no worker waits for the first of them."""
+        is_limited = self._window <= self.n_workers
+        return list(self._results(n_items, task, self._window if is_limited else n_items))
+
+    def _results(self, n_items: int, task: Callable[[int], Any], window: int) -> Any:
         if self._pool is None or n_items == 1 or self.n_workers == 1:
             yield from map(task, range(n_items))
             return
         pending: deque[Future[Any]] = deque()
         try:
             for i in range(n_items):
-                if len(pending) >= self._window:
+                if len(pending) >= window:
                     yield pending.popleft().result()
                 pending.append(self._pool.submit(task, i))
             while pending:

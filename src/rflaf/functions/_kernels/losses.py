@@ -58,9 +58,9 @@ def _pointwise(objective: Any, o: Any, f: Any, y: Any) -> Any:
     """Return value and slope of a loss at output ``o``."""
     number, first, one, half = objective.number, objective.first[o], np.float32(1), np.float32(0.5)
     if number == HUBER:
-        size = abs(f - y)
+        size, inside = abs(f - y), min(max(f - y, -first), first)  # no branch, which a sign would be guessed by
         kept = min(size, first)
-        return kept * (size + size - kept), (kept + kept) * np.float32(np.sign(f - y))
+        return kept * (size + size - kept), inside + inside
     if number == LOGISTIC:
         e = np.exp(-abs(f))
         p = (one if f >= 0 else e) / (one + e)

@@ -198,8 +198,8 @@ def _column_visits(vectors: int, back: bool) -> Any:
     return visit_columns
 
 
-_add_to_two, _add_to_one = _column_visits(2, back=False), _column_visits(1, back=False)
-_back_of_two, _back_of_one = _column_visits(2, back=True), _column_visits(1, back=True)
+_add_to_three, _add_to_one = _column_visits(3, back=False), _column_visits(1, back=False)
+_back_of_three, _back_of_one = _column_visits(3, back=True), _column_visits(1, back=True)
 
 
 @part
@@ -210,17 +210,20 @@ def _add_columns(u: Any, rows: Any, index: Any, H: Any) -> None:
     """
     width, n_curves, n_levels = u.shape[1], rows.cells.shape[1], rows.levels.shape[1]
     cells, fractions, levels = rows.cells, rows.fractions, rows.levels
-    for j in range(0, width, 2 * LANE):
+    j = 0
+    while j < width:
+        three = j + 2 * LANE < width  # vectors, the width of most members
         for i in range(index.size):
             row, at = index[i], i * width + j
-            if j + LANE < width:
-                _add_to_two(
+            if three:
+                _add_to_three(
                     u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
             else:
                 _add_to_one(
                     u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
+        j += 3 * LANE if three else LANE
 
 
 @part
@@ -228,17 +231,20 @@ def _add_column_gradient(du: Any, rows: Any, index: Any, A: Any) -> None:
     """Apply the transpose of `_add_columns`."""
     width, n_curves, n_levels = du.shape[1], rows.cells.shape[1], rows.levels.shape[1]
     cells, fractions, levels = rows.cells, rows.fractions, rows.levels
-    for j in range(0, width, 2 * LANE):
+    j = 0
+    while j < width:
+        three = j + 2 * LANE < width  # vectors, the width of most members
         for i in range(index.size):
             row, at = index[i], i * width + j
-            if j + LANE < width:
-                _back_of_two(
+            if three:
+                _back_of_three(
                     du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
             else:
                 _back_of_one(
                     du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
+        j += 3 * LANE if three else LANE
 
 
 @part

@@ -71,7 +71,7 @@ def _climb(vectors: int) -> Any:
     return climb
 
 
-_climb_two, _climb_one = _climb(2), _climb(1)
+_climb_three, _climb_one = _climb(3), _climb(1)
 
 
 @part
@@ -84,8 +84,11 @@ def climb_curve(
     """
     width, n_ramps, of_row = H.shape[1], last - first - 1, row * H.shape[1]
     size, centre, position = nodes.size, nodes.centre, nodes.position
-    for j in range(0, width, 2 * LANE):
-        if j + LANE < width:
-            _climb_two(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
+    j = 0
+    while j < width:
+        if j + 2 * LANE < width:  # three vectors, the width of most members
+            _climb_three(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
+            j += 3 * LANE
         else:
             _climb_one(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
+            j += LANE

@@ -348,22 +348,20 @@ def schedule_of(step: Any, n_steps: Any) -> float:
 def train_rows(
     rows: Any, orders: Any, batch: Any, objective: Any,
     parameters: Any, moments: Any, squares: Any, gradient: Any, slopes: Any, nodes: Any, network: Any,
-    by_basis: Any, roughness: Any, rates: Any, work: Any, step: Any, n_steps: Any,
-) -> float:  # fmt: skip
-    """Train on mini-batches of ``batch`` rows, from step ``step`` of ``n_steps``; return the loss.
+    by_basis: Any, roughness: Any, rates: Any, work: Any, step: Any, n_steps: Any, losses: Any,
+) -> None:  # fmt: skip
+    """Train on mini-batches of ``batch`` rows, from step ``step`` of ``n_steps``; add to the ``losses`` (n_passes,).
 
     Every row of ``orders`` (n_passes, n) is one pass over n rows, in its order; without any the network is assembled.
     """
-    loss = 0.0
     if orders.shape[0] == 0:
         assemble(parameters, nodes, by_basis, network)
     for turn in range(orders.shape[0]):
         order = orders[turn]
         for first in range(0, order.size, batch):
-            loss += batch_gradient(rows, order[first : first + batch], network, gradient, work, objective)
+            losses[turn] += batch_gradient(rows, order[first : first + batch], network, gradient, work, objective)
             step += 1
             adam_step(
                 parameters, moments, squares, gradient, slopes, nodes, network, by_basis, roughness, rates, work, step,
                 schedule_of(step, n_steps),
             )  # fmt: skip
-    return loss

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -53,7 +54,7 @@ def read(source: BlockSource, blocks: range, mean_weight: float) -> RowsInMemory
     return RowsInMemory(X[used], rows.y[used], weight[used] / mean_weight)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Encoding:
     """How rows are encoded for the compiled loops.
 
@@ -74,7 +75,7 @@ class Encoding:
     levels: tuple[int, ...] = ()
     repeated: Array = field(default_factory=lambda: np.zeros(0, np.intp))
 
-    @property
+    @cached_property
     def linear(self) -> Array:
         """Return the numbers of the straight columns."""
         other = np.zeros(self.scale.size, bool)
@@ -82,35 +83,35 @@ class Encoding:
         other[self.categories] = True
         return np.flatnonzero((self.scale > 0) & ~other)
 
-    @property
+    @cached_property
     def categories(self) -> Array:
         """Return the numbers of the columns of levels."""
         used = [column for column, n_levels in enumerate(self.levels) if n_levels and self.scale[column] > 0]
         return np.array(used, np.intp)
 
-    @property
+    @cached_property
     def level_columns(self) -> Array:
         """Return the numbers of the columns with levels: categories, then those whose nodes serve as levels."""
         return np.concatenate([self.categories, self.repeated])
 
-    @property
+    @cached_property
     def repeated_curves(self) -> Array:
         """Return which curves belong to the columns of repeated values."""
         return np.searchsorted(self.knots.columns, self.repeated)
 
-    @property
+    @cached_property
     def level_start(self) -> Array:
         """Return where the levels of each column begin behind the nodes, and where the last ones end."""
         of_categories = (self.levels[column] for column in self.categories)
         of_repeated = np.diff(self.knots.start)[self.repeated_curves]
         return self.knots.nodes.size + np.cumsum([0, *of_categories, *of_repeated])
 
-    @property
+    @cached_property
     def columns(self) -> Array:
         """Return all columns of numbers in use, the curved ones last."""
         return np.concatenate([self.linear, self.knots.columns])
 
-    @property
+    @cached_property
     def weight_columns(self) -> Array:
         """Return the column that each weight of a component belongs to: one of a number, one of every level."""
         return np.concatenate([self.columns, np.repeat(self.level_columns, np.diff(self.level_start))])

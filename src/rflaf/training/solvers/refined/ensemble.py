@@ -27,7 +27,7 @@ from .recipes import Recipe
 from .trainer import Refined, Shape, Trainer, start_trainer, unscaled
 
 Fold = Callable[[int, Any, Callable[[Any, int], Any], str], Any]
-_ORDERED_ROWS = 2**18  # of all passes that are ordered at a time
+_ORDERED_ROWS = 2**15  # of the passes that one call makes: with few rows a pass takes less time than a call
 SideBySide = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 
@@ -84,7 +84,7 @@ class MemberState:
 class TrainingState:
     """The members under training, the state of the generator, and the losses so far.
 
-    ``order`` holds the chunks of the current epoch, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
+    ``order`` holds the chunks of the current pass, ``step`` the batches done, ``losses`` (n_epochs,) summed over rows.
     """
 
     members: tuple[MemberState, ...]
@@ -104,31 +104,32 @@ def train_members(
 ) -> Array:
     """Train for ``effort`` times the epochs of the recipe over ``n_rows`` rows, in a new order every epoch.
 
-    Return the mean loss of every epoch, averaged over the members. ``run_steps`` goes from chunk to chunk and may
-    resume after the first ones; members train on a chunk ``side_by_side``.
+    Return the mean loss of every epoch, averaged over the members. ``run_steps`` goes from chunk to chunk, or of a
+    single one from some epochs to the next, and may resume after the first ones; members train ``side_by_side``.
     """
     steps = -(-n_rows // members.batch) + len(chunks) - 1  # at most: the last batch of a chunk may be short
-    epochs = n_epochs(members.recipe, n_rows, effort)
-    rng = members.rng
+    epochs, rng = n_epochs(members.recipe, n_rows, effort), members.rng
+    turns = _turns(epochs, n_rows if len(chunks) == 1 else _ORDERED_ROWS)
 
     def train_on_a_chunk(before: TrainingState, number: int) -> TrainingState:
-        epoch, turn = divmod(number, len(chunks))
+        turn, place = divmod(number, len(chunks))
         rng.bit_generator.state = before.generator
-        order = rng.permutation(len(chunks)) if turn == 0 else before.order
-        rows, index = chunks[order[turn]]
+        order = rng.permutation(len(chunks)) if place == 0 else before.order
+        rows, index = chunks[order[place]]
+        passes = turns[turn]
 
-        def train_member(k: int) -> tuple[MemberState, float]:
-            return _advance(members, k, before.members[k], rows, index, before.step, epochs * steps)
+        def train_member(k: int) -> tuple[MemberState, Array]:
+            return _advance(members, k, before.members[k], rows, index, passes, before.step, epochs * steps)
 
         done = side_by_side([partial(train_member, k) for k in range(len(members.trainers))])
         losses = before.losses.copy()
-        losses[epoch] += np.mean([loss for _, loss in done])
-        step = before.step + -(-index.size // members.batch)
+        losses[passes] += np.mean([loss for _, loss in done], axis=0)
+        step = before.step + len(passes) * -(-index.size // members.batch)
         return TrainingState(tuple(progress for progress, _ in done), rng.bit_generator.state, order, step, losses)
 
     start = tuple(map(_progress, members.trainers, members.generators))
     first = TrainingState(start, rng.bit_generator.state, np.zeros(0, np.intp), 0, np.zeros(epochs))
-    end = run_steps(epochs * len(chunks), first, train_on_a_chunk, "train the refined model")
+    end = run_steps(len(turns) * len(chunks), first, train_on_a_chunk, "train the refined model")
     for trainer, progress in zip(members.trainers, end.members, strict=True):
         trainer.resume(progress.parameters, progress.moments, progress.squares)
     rng.bit_generator.state = end.generator
@@ -138,16 +139,21 @@ def train_members(
 def train_alone(
     trainer: Trainer, generator: np.random.Generator, rows: kernels.Rows, index: Array, effort: float
 ) -> None:
-    """Train one member as `train_members` does on rows in memory, many epochs at a time and without their losses.
-
-    With few rows an epoch takes less time than a call.
-    """
+    """Train one member as `train_members` does on rows in memory, without the losses on the way."""
     steps, epochs = -(-index.size // trainer.batch), n_epochs(trainer.recipe, index.size, effort)
-    at_a_time = max(1, _ORDERED_ROWS // index.size)
-    for first in range(0, epochs, at_a_time):
-        n_passes = min(at_a_time, epochs - first)
-        orders = generator.permuted(np.tile(index, (n_passes, 1)), axis=1)
-        trainer.run(rows, orders, first * steps, epochs * steps)
+    for passes in _turns(epochs, index.size):
+        trainer.run(rows, _orders(generator, index, len(passes)), passes.start * steps, epochs * steps)
+
+
+def _turns(epochs: int, n_rows: int) -> list[range]:
+    """Return the passes over ``n_rows`` rows that are made by one call each."""
+    at_a_time = max(1, _ORDERED_ROWS // n_rows)
+    return [range(first, min(first + at_a_time, epochs)) for first in range(0, epochs, at_a_time)]
+
+
+def _orders(generator: np.random.Generator, index: Array, n_passes: int) -> Array:
+    """Return the rows ``index`` in a new order for every pass, (n_passes, index.size)."""
+    return generator.permuted(np.tile(index, (n_passes, 1)), axis=1)
 
 
 def n_epochs(recipe: Recipe, n_rows: int, effort: float) -> int:
@@ -156,14 +162,15 @@ def n_epochs(recipe: Recipe, n_rows: int, effort: float) -> int:
 
 
 def _advance(
-    members: Members, k: int, progress: MemberState, rows: kernels.Rows, index: Array, step: int, n_steps: int
-) -> tuple[MemberState, float]:
-    """Return member ``k`` after training on the rows of a chunk, and their summed loss on the way."""
+    members: Members, k: int, progress: MemberState, rows: kernels.Rows, index: Array, passes: range, step: int,
+    n_steps: int,
+) -> tuple[MemberState, Array]:  # fmt: skip
+    """Return member ``k`` after some passes over the rows of a chunk, and their summed losses on the way."""
     trainer, generator = members.trainers[k], members.generators[k]
     trainer.resume(progress.parameters, progress.moments, progress.squares)
     generator.bit_generator.state = progress.generator
-    loss = trainer.run(rows, generator.permuted(index[None], axis=1), step, n_steps)
-    return _progress(trainer, generator), loss
+    losses = trainer.run(rows, _orders(generator, index, len(passes)), step, n_steps)
+    return _progress(trainer, generator), losses
 
 
 def _progress(trainer: Trainer, generator: np.random.Generator) -> MemberState:

@@ -42,35 +42,59 @@ def _descend(x: Array, y: Array, weight: Array, rate: float) -> Any:
     start = np.log([*[rate] * x.shape[1], 1.0, _FIRST_NOISE])
     bounds = np.log([*[_RATES] * x.shape[1], _SIGNAL, _NOISE])
     return scipy.optimize.minimize(
-        negative_likelihood,
+        Likelihood(x, y, weight).negative,
         start,
-        (x, y, weight),
-        "L-BFGS-B",
+        method="L-BFGS-B",
         jac=True,
         bounds=bounds,
         options={"maxiter": _MOST_STEPS},
     )
 
 
-def negative_likelihood(logs: Array, x: Array, y: Array, weight: Array) -> tuple[float, Array]:
-    """Return minus the log marginal likelihood per row and output, but for a constant, and its derivatives.
+class Likelihood:
+    """The marginal likelihood of targets ``y`` (n, O) at rows ``x`` (n, d) of ``weight`` (n,), in memory of its own.
 
-    ``logs`` (d + 2,) are the logarithms of r, s^2 and t^2.
+    With few rows most of the time would go into new memory for every step of a descent.
     """
-    n_rows, n_outputs = y.shape
-    rates, signal, noise = np.exp(logs[:-2]), float(np.exp(logs[-2])), np.exp(logs[-1]) / weight
-    scaled = x * rates
-    squares = np.sum(scaled**2, axis=1)
-    apart = np.maximum(squares[:, None] + squares - 2 * scaled @ scaled.T, 0.0)
-    smooth = signal * np.exp(-0.5 * apart)
-    K = smooth + np.diag(noise + _JITTER)
-    factor = scipy.linalg.cho_factor(K, lower=True, check_finite=False)
-    inverse = scipy.linalg.cho_solve(factor, np.eye(n_rows), check_finite=False)
-    solved = inverse @ y
-    value = 0.5 * float(np.sum(y * solved)) + n_outputs * float(np.log(np.diag(factor[0])).sum())
-    slope = 0.5 * (n_outputs * inverse - solved @ solved.T)  # of the value in K
-    B = slope * smooth
-    by_rate = 2 * np.einsum("ic,ic->c", scaled, B @ scaled) - 2 * B.sum(axis=1) @ scaled**2
-    by_noise = float(np.diag(slope) @ noise)
-    size = n_rows * n_outputs
-    return value / size, np.concatenate([by_rate, [B.sum(), by_noise]]) / size
+
+    def __init__(self, x: Array, y: Array, weight: Array) -> None:
+        self.x, self.y, self.weight = x, y, weight
+        shape = (y.shape[0], y.shape[0])
+        self._smooth, self._product = np.empty(shape), np.empty(shape)
+        self._K, self._inverse = np.empty(shape, order="F"), np.empty(shape, order="F")  # as LAPACK has them
+
+    def negative(self, logs: Array) -> tuple[float, Array]:
+        """Return minus the log marginal likelihood per row and output, but for a constant, and its derivatives.
+
+        ``logs`` (d + 2,) are the logarithms of r, s^2 and t^2.
+        """
+        y, smooth, product, K, inverse = self.y, self._smooth, self._product, self._K, self._inverse
+        n_rows, n_outputs = y.shape
+        rates, signal, noise = np.exp(logs[:-2]), float(np.exp(logs[-2])), np.exp(logs[-1]) / self.weight
+        scaled = self.x * rates
+        by_column = scaled**2
+        squares = by_column.sum(axis=1)
+        np.add.outer(squares, squares, out=smooth)
+        smooth -= np.matmul(2 * scaled, scaled.T, out=product)
+        np.maximum(smooth, 0.0, out=smooth)
+        smooth *= -0.5
+        np.exp(smooth, out=smooth)
+        smooth *= signal
+        K[...] = smooth
+        K[np.diag_indices(n_rows)] += noise + _JITTER
+        _, failed = scipy.linalg.lapack.dpotrf(K, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            return np.inf, np.zeros(logs.size)
+        inverse[...] = 0
+        np.fill_diagonal(inverse, 1)
+        scipy.linalg.lapack.dpotrs(K, inverse, lower=1, overwrite_b=1)
+        solved = inverse @ y
+        value = 0.5 * float(np.sum(y * solved)) + n_outputs * float(np.log(np.diag(K)).sum())
+        slope = np.multiply(inverse, n_outputs, out=product)  # of the value in K
+        slope -= solved @ solved.T
+        slope *= 0.5
+        by_noise = float(np.diag(slope) @ noise)
+        B = np.multiply(slope, smooth, out=slope)
+        by_rate = 2 * np.einsum("ic,ic->c", scaled, B @ scaled) - 2 * B.sum(axis=1) @ by_column
+        size = n_rows * n_outputs
+        return value / size, np.concatenate([by_rate, [B.sum(), by_noise]]) / size

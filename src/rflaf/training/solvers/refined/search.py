@@ -62,18 +62,19 @@ class Trial:
     factor: float = 1.0
 
 
+_Key = tuple[Recipe, int, float, int]  # recipe, width, effort, split
+_Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,)
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A member of a candidate, to be trained on a split."""
 
-    candidate: int
+    key: _Key
     split: int
     recipe: Recipe
     shape: Shape
     generator: np.random.Generator
-
-
-_Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Hunt:
     scales: tuple[Array, ...] = ()
     lessons: tuple[Array, ...] = ()
     _encoded: dict[tuple[int, bool, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
+    _trained: dict[_Key, tuple[Loss, list[_Answer]]] = field(default_factory=dict, init=False, repr=False)
 
     def encoded(self, recipe: Recipe, split: int | None = None) -> tuple[Encoding, Rows]:
         """Return the rows as the loops read them, encoded once for all recipes with as many nodes; as of a split."""
@@ -140,28 +142,39 @@ class Hunt:
         return replace(self, table=replace(self.table, y=smoothed(loss, self.table.y, share)))
 
     def _changed(self, **changes: Any) -> Hunt:
-        """Return another hunt on the same encoded rows."""
+        """Return another hunt on the same encoded rows; what one of the two has trained, the other knows."""
         other = replace(self, **changes)
-        other._encoded.update(self._encoded)
+        object.__setattr__(other, "_encoded", self._encoded)
+        object.__setattr__(other, "_trained", self._trained)
         return other
 
     def compare(self, candidates: Sequence[tuple[Shape, Recipe]], executor: Executor) -> list[Trial]:
         """Return the trials of several candidates; every member of every candidate is one task."""
+        splits = range(len(self.splits))
+        wanted = {self._key(shape, recipe, split): (shape, recipe) for shape, recipe in candidates for split in splits}
         parts = [
-            _Part(number, split, recipe, shape, generator)
-            for number, (whole, recipe) in enumerate(candidates)
-            for split in range(len(self.splits))
+            _Part(key, key[-1], recipe, shape, generator)
+            for key, (whole, recipe) in wanted.items()
+            if key not in self._trained or self._trained[key][0] is not whole.loss
             for shape, generator in share_out(whole, recipe, np.random.default_rng(self.seed))
         ]
         for part in parts:
             self.encoded(part.recipe, part.split)  # once, and not by several threads at a time
         answers: list[_Answer] = executor.map(parts, self._train, "train candidates")
+        self._trained.update({part.key: (part.shape.loss, []) for part in parts})
+        for part, answer in zip(parts, answers, strict=True):
+            self._trained[part.key][1].append(answer)
         trials = []
-        for number, (shape, recipe) in enumerate(candidates):
-            own = [(part, answer) for part, answer in zip(parts, answers, strict=True) if part.candidate == number]
-            trials.append(self._judge(shape, recipe, own))
+        for shape, recipe in candidates:
+            trials.append(
+                self._judge(shape, recipe, [self._trained[self._key(shape, recipe, split)][1] for split in splits])
+            )
             _log.info("search: hold-out error %.5g, %s, %d components", trials[-1].error, recipe, shape.n_components)
         return trials
+
+    def _key(self, shape: Shape, recipe: Recipe, split: int) -> _Key:
+        """Return what tells a training from others of the hunt under the same loss."""
+        return recipe, shape.n_components, self.effort, split
 
     def _train(self, part: _Part) -> _Answer:
         """Train one member on its split and predict the rows held out."""
@@ -172,11 +185,11 @@ class Hunt:
         train_alone(trainer, part.generator, rows, kept, self.effort)
         return trainer.outputs(rows, held_out), trainer.strength()
 
-    def _judge(self, shape: Shape, recipe: Recipe, own: list[tuple[_Part, _Answer]]) -> Trial:
+    def _judge(self, shape: Shape, recipe: Recipe, answers: Sequence[Sequence[_Answer]]) -> Trial:
         """Judge the mean of the members of a candidate on the rows held out by every split."""
         outputs, strengths = [], []
-        for split in range(len(self.splits)):
-            members, moved = zip(*(answer for part, answer in own if part.split == split), strict=True)
+        for of_split in answers:
+            members, moved = zip(*of_split, strict=True)
             outputs.append(np.mean(members, axis=0))
             strengths.append(np.sqrt(np.sum([strength**2 for strength in moved], axis=0)))
         held_out_outputs, factor = self._no_surer(shape, np.concatenate(outputs))

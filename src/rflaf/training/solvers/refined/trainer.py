@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -98,11 +99,11 @@ class Trainer:
 
     def __post_init__(self) -> None:
         for name in ("moments", "squares", "slopes"):
-            object.__setattr__(self, name, kernels.Parameters(*map(np.zeros_like, self.parameters)))
+            object.__setattr__(self, name, kernels.Parameters(*map(_zeros_like, self.parameters)))
         width, n_linear = self.network.bias.size, self.network.W.shape[0]
         n_tables = self.network.table.shape[0] if self.network.table.shape[0] > 1 else kernels.LANE
         table = np.zeros((n_tables, self.network.table.shape[1]), np.float32)
-        gradient = kernels.Gradient(*map(np.zeros_like, self.network))._replace(table=table)
+        gradient = kernels.Gradient(*map(_zeros_like, self.network))._replace(table=table)
         object.__setattr__(self, "gradient", gradient)
         block = (self.batch, width)
         shapes = [(self.batch, n_linear), block, block, block, (self.batch, self.network.V.shape[0]), block]
@@ -111,25 +112,31 @@ class Trainer:
         object.__setattr__(self, "work", work)
         self._assemble()
 
-    def run(self, rows: kernels.Rows, orders: Array, step: int, n_steps: int) -> float:
-        """Train on the rows in each of ``orders`` (n_passes, n), from step ``step`` of ``n_steps``; return the loss.
+    def run(self, rows: kernels.Rows, orders: Array, step: int, n_steps: int) -> Array:
+        """Train on the rows in each of ``orders`` (n_passes, n), from step ``step`` of ``n_steps``.
 
-        It is summed over the rows on the way.
+        Return the loss of every pass, (n_passes,), summed over the rows on the way.
         """
         if self.recipe.smoothing and orders.size:
             rows = rows._replace(y=smoothed(self.shape.loss, rows.y, self.recipe.smoothing))
         if self.shape.loss.kernel() is None:
             a_pass = -(-orders.shape[1] // self.batch)
-            return sum(self._run_in_turn(rows, order, step + k * a_pass, n_steps) for k, order in enumerate(orders))
-        objective = self.shape.objective(self.network.V.shape[0])
-        loss: float = kernels.train_rows(
-            rows, orders, self.batch, objective, self.parameters, self.moments, self.squares,
+            return np.array(
+                [self._run_in_turn(rows, order, step + k * a_pass, n_steps) for k, order in enumerate(orders)]
+            )
+        losses = np.zeros(orders.shape[0])
+        kernels.train_rows(
+            rows, orders, self.batch, self._objective, self.parameters, self.moments, self.squares,
             self.gradient, self.slopes, self.nodes, self.network, self.by_basis, self._roughness, self.rates, self.work,
-            step, n_steps,
+            step, n_steps, losses,
         )  # fmt: skip
-        return loss
+        return losses
 
-    @property
+    @cached_property
+    def _objective(self) -> Objective:
+        return self.shape.objective(self.network.V.shape[0])
+
+    @cached_property
     def _roughness(self) -> Array:
         """Twice the penalty on the coefficients of an activation."""
         twice = 2 * _ROUGHNESS * self.shape.basis.penalty()
@@ -184,8 +191,12 @@ class Trainer:
         unit = _unit(self.network.W, self.network.H)
         W, H = self.network.W / unit, self.network.H / unit
         size[self.encoding.linear] = np.sqrt(np.sum(W**2, axis=1))
-        for curve, column in enumerate(knots.columns):
-            size[column] = np.sqrt(np.var(H[knots.start[curve] : knots.start[curve + 1]], axis=0).sum())
+        if knots.n_curves:
+            first, counts = knots.start[:-1], np.diff(knots.start)
+            curved = H[: knots.start[-1]]
+            mean = np.add.reduceat(curved, first) / counts[:, None]
+            off = curved - np.repeat(mean, counts, axis=0)
+            size[knots.columns] = np.sqrt(np.add.reduceat(off**2, first).sum(axis=1) / counts)
         start = self.encoding.level_start
         for at, column in enumerate(self.encoding.level_columns):
             part = slice(start[at], start[at + 1])
@@ -224,7 +235,9 @@ def start_trainer(
     n_linear, n_nodes = encoding.linear.size, encoding.knots.nodes.size
 
     def wide(values: Array) -> Array:
-        return np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, padded - width)]).astype(np.float32)
+        padded_values = np.zeros((*values.shape[:-1], padded), np.float32)
+        padded_values[..., :width] = values
+        return padded_values
 
     parameters = kernels.Parameters(
         W=wide(W / pieces.step),
@@ -257,6 +270,10 @@ def start_trainer(
     return Trainer(
         shape, encoding, recipe, parameters, network, nodes, rates, np.ascontiguousarray(by_basis, np.float32), batch
     )
+
+
+def _zeros_like(array: Array) -> Array:
+    return np.zeros(array.shape, array.dtype)  # a fraction of the time of NumPy's
 
 
 def _fresh(loss: Loss, recipe: Recipe) -> float:
@@ -309,12 +326,13 @@ def _ramps(encoding: Encoding, rows: kernels.Rows) -> kernels.Nodes:
     position = np.clip((knots.nodes - encoding.mean[column]) / encoding.scale[column], -FARTHEST, FARTHEST)
     n_rows, size, centre = max(rows.cells.shape[0], 1), np.ones(starts[-1]), np.zeros(starts[-1])
     size[: knots.nodes.size] = np.repeat(np.minimum(1, 3 / np.sqrt(np.maximum(counts - 1, 1))), counts)
-    for curve in range(knots.n_curves):
-        first, last = knots.start[curve], knots.start[curve + 1]
-        k = rows.cells[:, curve] - first
-        within = np.bincount(k, rows.fractions[:, curve], last - first - 1)  # the ramp a row stands on
-        above = np.cumsum(np.bincount(k, minlength=last - first - 1)[::-1])[::-1]
-        centre[first + 1 : last] = (within + np.append(above[1:], 0)) / n_rows
+    if knots.n_curves:
+        n_nodes, cells = knots.nodes.size, rows.cells.ravel()
+        within = np.bincount(cells, rows.fractions.ravel(), n_nodes)  # the ramps that rows stand on
+        beyond = np.append(np.cumsum(np.bincount(cells, minlength=n_nodes)[::-1])[::-1], 0)
+        above = beyond[:-1] - np.repeat(beyond[knots.start[1:]], counts)  # rows that have passed a ramp, of its column
+        centre[1:n_nodes] = (within[:-1] + above[1:]) / n_rows
+        centre[knots.start[:-1]] = 0
     centre[starts[0] :] = np.bincount(rows.levels.ravel() - starts[0], minlength=starts[-1] - starts[0]) / n_rows
     numbers = (part.astype(np.float32) for part in (position, size, size * centre))
     return kernels.Nodes(knots.start.astype(np.int64), *numbers)
