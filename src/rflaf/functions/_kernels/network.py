@@ -198,8 +198,8 @@ def _column_visits(vectors: int, back: bool) -> Any:
     return visit_columns
 
 
-_add_to_three, _add_to_one = _column_visits(3, back=False), _column_visits(1, back=False)
-_back_of_three, _back_of_one = _column_visits(3, back=True), _column_visits(1, back=True)
+_add_to_three, _add_to_two, _add_to_one = (_column_visits(vectors, back=False) for vectors in (3, 2, 1))
+_back_of_three, _back_of_two, _back_of_one = (_column_visits(vectors, back=True) for vectors in (3, 2, 1))
 
 
 @part
@@ -212,18 +212,22 @@ def _add_columns(u: Any, rows: Any, index: Any, H: Any) -> None:
     cells, fractions, levels = rows.cells, rows.fractions, rows.levels
     j = 0
     while j < width:
-        three = j + 2 * LANE < width  # vectors, the width of most members
+        vectors = (width - j) // LANE
         for i in range(index.size):
             row, at = index[i], i * width + j
-            if three:
+            if vectors >= 3:  # the width of most members
                 _add_to_three(
+                    u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
+            elif vectors == 2:
+                _add_to_two(
                     u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
             else:
                 _add_to_one(
                     u, at, H, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
-        j += 3 * LANE if three else LANE
+        j += min(vectors, 3) * LANE
 
 
 @part
@@ -233,18 +237,22 @@ def _add_column_gradient(du: Any, rows: Any, index: Any, A: Any) -> None:
     cells, fractions, levels = rows.cells, rows.fractions, rows.levels
     j = 0
     while j < width:
-        three = j + 2 * LANE < width  # vectors, the width of most members
+        vectors = (width - j) // LANE
         for i in range(index.size):
             row, at = index[i], i * width + j
-            if three:
+            if vectors >= 3:  # the width of most members
                 _back_of_three(
+                    du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
+                )
+            elif vectors == 2:
+                _back_of_two(
                     du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
             else:
                 _back_of_one(
                     du, at, A, j, width, cells, fractions, row * n_curves, n_curves, levels, row * n_levels, n_levels
                 )
-        j += 3 * LANE if three else LANE
+        j += min(vectors, 3) * LANE
 
 
 @part

@@ -71,7 +71,7 @@ def _climb(vectors: int) -> Any:
     return climb
 
 
-_climb_three, _climb_one = _climb(3), _climb(1)
+_climb_three, _climb_two, _climb_one = _climb(3), _climb(2), _climb(1)
 
 
 @part
@@ -86,9 +86,11 @@ def climb_curve(
     size, centre, position = nodes.size, nodes.centre, nodes.position
     j = 0
     while j < width:
-        if j + 2 * LANE < width:  # three vectors, the width of most members
+        vectors = (width - j) // LANE
+        if vectors >= 3:  # the width of most members
             _climb_three(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
-            j += 3 * LANE
+        elif vectors == 2:
+            _climb_two(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
         else:
             _climb_one(H, ramps, first, n_ramps, width, j, W, of_row, bias, size, centre, position, scale, ramp_scale)
-            j += LANE
+        j += min(vectors, 3) * LANE
