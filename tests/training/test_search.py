@@ -151,6 +151,23 @@ def test_trials_on_the_first_folds_begin_those_on_all(recipe):
     assert trial_of(hunt.with_effort(0.2), SHAPE, recipe).error != whole.error
 
 
+def test_trainings_that_take_long_begin_first_and_trials_come_as_asked():
+    begun = list[int]()
+
+    class Watching(ThreadExecutor):
+        def map(self, items, map_item, label=""):
+            begun.extend(part.recipe.nodes for part in items)
+            return super().map(items, map_item, label)
+
+    tried = [QUICK, replace(QUICK_BENT, nodes=5), QUICK_BENT]
+    assert QUICK_BENT.nodes > 5
+    with Watching() as executor:
+        trials = hunt_on(some_table(200)).compare([(SHAPE, recipe) for recipe in tried], executor)
+    assert begun == sorted(begun, reverse=True)
+    assert [trial.recipe for trial in trials] == tried
+    assert len(set(begun)) == 3
+
+
 def test_nothing_is_trained_twice(monkeypatch):
     hunt, sizes, train = hunt_on(some_table(200)), [], recipes.train_alone
 

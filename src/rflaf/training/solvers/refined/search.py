@@ -158,8 +158,8 @@ class Hunt:
             if key not in self._trained or self._trained[key][0] is not whole.loss
             for shape, generator in share_out(whole, recipe, np.random.default_rng(self.seed))
         ]
-        for part in parts:
-            self.encoded(part.recipe, part.split)  # once, and not by several threads at a time
+        # Rows are encoded once, and not by several threads at a time; trainings that take long do not begin last.
+        parts.sort(key=lambda part: self.encoded(part.recipe, part.split)[0].knots.nodes.size, reverse=True)
         answers: list[_Answer] = executor.map(parts, self._train, "train candidates")
         self._trained.update({part.key: (part.shape.loss, []) for part in parts})
         for part, answer in zip(parts, answers, strict=True):
