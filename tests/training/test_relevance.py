@@ -103,14 +103,14 @@ def test_relevance_is_the_same_for_any_number_of_threads():
 
 
 def test_a_split_is_trained_on_columns_of_its_own_scale():
-    hunt = scaled(hunt_on(*some_rows(60, 5)))
+    hunt, straight = scaled(hunt_on(*some_rows(60, 5))), Recipe(1e-3, nodes=0)
     for split, scale in enumerate(hunt.scales):
-        np.testing.assert_array_equal(hunt.encoded(0, split)[0].scale, scale)
-    np.testing.assert_array_equal(hunt.encoded(0)[0].scale, hunt.scale)
+        np.testing.assert_array_equal(hunt.encoded(straight, split)[0].scale, scale)
+    np.testing.assert_array_equal(hunt.encoded(straight)[0].scale, hunt.scale)
     assert len(hunt.first(3).scales) == 3
     with ThreadExecutor(1) as executor:
         shape = Shape(8, BSplineBasis(10, 3), False, Gaussian())
-        (trial,) = hunt.compare([(shape, Recipe(1e-3, nodes=0))], executor)
+        (trial,) = hunt.compare([(shape, straight)], executor)
     narrower = without_weak_columns(hunt, replace(trial, strength=np.array([1.0, 0.0, 0.0, 0.0, 0.0])))
     assert narrower is not None
     assert all(not scale[1:].any() for scale in (narrower.scale, *narrower.scales))
