@@ -115,3 +115,19 @@ def test_a_service_reads_the_offset_of_named_rows(claims, capsys, tmp_path):
     bare = json.dumps({"rows": rows[["age", "town"]][:3].to_dict("records")}).encode()
     with pytest.raises(RequestError, match="must have the exposure of the fit"):
         answer(predictor, bare, Limits())
+
+
+def test_a_column_of_exposures_named_to_a_loaded_model_is_one_of_exposures(claims, capsys, tmp_path):
+    path, rows = claims
+    fit(capsys, path, tmp_path / "m.rflaf", "--set", "loss=poisson", "--exposure", "years")
+    model = load(tmp_path / "m.rflaf")
+    expected = model.predict(rows, offset=np.log(rows["years"]))
+    np.testing.assert_array_equal(model.predict(rows, offset="years"), expected)
+    scores = [model.score(rows, "claims", offset=offset) for offset in ("years", np.log(rows["years"]))]
+    assert scores[0] == scores[1]
+    again = [load(tmp_path / "m.rflaf") for _ in range(2)]
+    found = [
+        one.partial_fit(rows, "claims", offset=offset).predict(rows)
+        for one, offset in zip(again, ("years", np.log(rows["years"])), strict=True)
+    ]
+    np.testing.assert_allclose(*found)

@@ -185,3 +185,68 @@ def test_what_an_offset_does_not_go_with_is_refused_in_words(fitted):
         model.predict(frame, out=np.zeros(N), offset="logs")
     with pytest.raises((InvalidParameterError, KeyError), match="years"):
         RFLAFRegressor().fit(frame, "claims", offset="years")
+
+
+LOGARITHMS = ["poisson", "gamma", "tweedie"]
+
+
+@pytest.fixture(scope="module", params=LOGARITHMS)
+def judged(request):
+    frame = claims(n_rows=120).assign(claims=lambda f: f["claims"] + 0.5)
+    model = RFLAFRegressor(4, **RANDOM, loss=request.param).fit(frame, "claims", offset="logs")
+    return frame, model.calibrate(frame, "claims", offset="logs")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("offset", [-1e300, -1500.0, -700.0, 700.0, 1500.0, 1e300])
+def test_offsets_far_out_leak_no_warning_and_keep_the_order(judged, offset):
+    frame, model = judged
+    limits = model.predict_interval(frame[:2], [0.5, 0.999], offset=[offset] * 2)
+    assert not np.isnan(limits).any()
+    assert (limits[:, 1, 1] == np.inf).all()
+    mean, deviation = model.predict(frame[:2], return_std=True, offset=[offset] * 2)
+    assert np.isfinite(mean).all()
+    assert (deviation > model.predict(frame[:2], return_std=True)[1] if offset > 0 else deviation < 1e-100).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_beyond_the_numbers_are_refused_by_calibrate(judged):
+    frame, model = judged
+    with pytest.raises(InvalidParameterError, match=r"y exp\(-offset\).* Divide the exposures"):
+        model.calibrate(inputs(frame), frame["claims"], offset=np.where(frame["age"] > 0, 800.0, -800.0))
+
+
+@pytest.mark.parametrize(
+    ("y", "weight", "rule"),
+    [
+        (np.full(N, np.nan), None, "targets beside an offset must be finite numbers; got nan"),
+        (np.full(N, pd.NA), None, "targets beside an offset must be finite numbers"),
+        (np.full(N, "much"), None, "targets of a regression must be numbers; got 'much'"),
+        (np.datetime64("2020-01-01") + np.arange(N), None, r"targets of a regression must be numbers; got .datetime64"),
+        (np.arange(N), np.ones(5), r"sample_weight must be 900 numbers, one per row; got .shape \(5,\)"),
+        (np.arange(N), np.ones((N, 1)), r"sample_weight must be 900 numbers, one per row; got .shape \(900, 1\)"),
+        (np.arange(N), np.full(N, np.inf), "sample_weight beside an offset must be finite numbers; got inf"),
+    ],
+)
+def test_targets_and_weights_beside_an_offset_are_refused_as_those_without_one(y, weight, rule):
+    frame = claims()
+    with pytest.raises(InvalidParameterError, match=rule):
+        RFLAFRegressor(4, **RANDOM).fit(inputs(frame), y, weight, offset=frame["logs"])
+
+
+def test_a_first_chunk_beside_an_offset_is_a_fit_beside_it():
+    frame, settings = claims(n_rows=200), {**SMALL, "n_components": 4, "loss": "poisson", "directions": "random"}
+    fit = RFLAFRegressor(**settings).fit(frame, "claims", offset="logs")
+    begun = RFLAFRegressor(**settings).partial_fit(frame, "claims", offset="logs")
+    assert begun.target_encoding_ == fit.target_encoding_
+    assert_allclose(begun.predict(frame, offset="logs"), fit.predict(frame, offset="logs"))
+    with pytest.raises(InvalidParameterError, match="later rows need the offset of the fit"):
+        begun.partial_fit(frame, "claims")
+
+
+def test_intervals_after_a_first_chunk_know_its_exposures():
+    frame = claims()
+    fit = RFLAFRegressor(**SMALL, loss="poisson").fit(frame, "claims", offset="logs")
+    begun = RFLAFRegressor(**SMALL, loss="poisson").partial_fit(frame, "claims", offset="logs")
+    found, expected = (model.predict_interval(frame, offset="logs") for model in (begun, fit))
+    assert_allclose(found, expected)

@@ -216,3 +216,26 @@ def test_labels_of_digits_in_a_csv_file_are_numbers_and_the_log_says_so(tmp_path
     assert model.classes_.tolist() == [0, 1]
     assert "target 'y': labels are whole numbers" in caplog.text
     assert model.score(frame, "y") == model.score(tmp_path / "a.csv", "y") == 1
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "uint64"])
+def test_whole_numbers_of_few_bits_may_be_far_apart(kind):
+    about = np.iinfo(kind)
+    far = np.resize([about.max, about.max - 3] if about.min == 0 else [about.min, about.max], 60).astype(kind)
+    frame = pd.DataFrame({"code": far, "word": ["u", "v", "w"] * 20})
+    y = np.arange(60.0)
+    found = RFLAFRegressor(3, directions="random", random_state=0).fit(frame, y).predict(frame)
+    wide = frame.assign(code=frame["code"].astype(object))
+    assert np.array_equal(RFLAFRegressor(3, directions="random", random_state=0).fit(wide, y).predict(wide), found)
+
+
+@pytest.mark.parametrize("library", ["pandas", "arrow"])
+def test_columns_of_a_frame_go_by_their_names_alone(library):
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((60, 3)), columns=["a", "b", "y"])
+    rows = frame if library == "pandas" else pa.Table.from_pandas(frame)
+    with pytest.raises(InvalidParameterError, match="the table must have the column '-1'"):
+        RFLAFRegressor(3, directions="random").fit(rows, "-1")
+    numbered = frame.set_axis([0, 1, 2], axis=1)
+    found = RFLAFRegressor(3, directions="random", random_state=0).fit(numbered, "2")
+    apart = RFLAFRegressor(3, directions="random", random_state=0).fit(frame[["a", "b"]].to_numpy(), frame["y"])
+    assert np.allclose(found.predict(numbered), apart.predict(frame[["a", "b"]].to_numpy()))

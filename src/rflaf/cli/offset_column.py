@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from rflaf.errors import InvalidParameterError
-from rflaf.estimators.offsets import OFFSET_WEIGHT
+from rflaf.estimators.offsets import OFFSET_WEIGHT, shift_targets
 from rflaf.functions.losses import Loss
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_rows
@@ -71,7 +71,7 @@ def _rewritten(chunk: Any, aim: TargetEncoding, loss: Loss, missing: Any) -> Any
     y, offset = aim.read(chunk, missing), aim.offsets(chunk, missing)
     assert offset is not None  # the target has one
     loss.check_more(y)
-    targets, weight = loss.without_offset(np.asarray(y, np.float64)[:, None], offset[:, None], np.ones(len(y)))
+    targets, weight = shift_targets(loss, np.asarray(y, np.float64)[:, None], offset[:, None], np.ones(len(y)))
     pa = require_arrow()
     at = chunk.column_names.index(aim.name)
     return chunk.set_column(at, aim.name, pa.array(targets[:, 0])).append_column(OFFSET_WEIGHT, pa.array(weight))

@@ -201,16 +201,18 @@ class RandomFeatureEstimator(ExplainsRows, ClassNamePrefixFeaturesOutMixin, Tran
         every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
         """
         with self._fitting() as fit:
-            result = self._fit_rows(fit, X, y, sample_weight, {"groups": groups, "time": time, "cv": cv})
+            result, _ = self._fit_rows(fit, X, y, sample_weight, {"groups": groups, "time": time, "cv": cv})
         self._warn(result)
         return self
 
-    def _fit_rows(self, fit: Fitting, X: Any, y: Any, sample_weight: Any, held_out: dict[str, Any]) -> FitResult:
+    def _fit_rows(
+        self, fit: Fitting, X: Any, y: Any, sample_weight: Any, held_out: dict[str, Any]
+    ) -> tuple[FitResult, BlockSource]:
         spec = self._spec()
         source, single_output = self._rows(fit, X, y, sample_weight, spec.loss)
         result = self._train(source, self._with_splits(spec, source, **held_out), fit.begin)
         self._accept(result, single_output)
-        return result
+        return result, source
 
     def _with_splits(self, spec: FitSpec, source: BlockSource, groups: Any, time: Any, cv: Any) -> FitSpec:
         """Return the specification with the rows to hold out, where ``fit`` is told which."""

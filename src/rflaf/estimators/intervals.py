@@ -17,7 +17,7 @@ from rflaf.model.intervals import ErrorBands, Radii, inputs_of
 from rflaf.training.calibration import bands_of, candidates, fit_spread_apart, label_scores
 
 from .choices import is_number
-from .offsets import checked_offset, offset_of, refuse_files_beside_offset
+from .offsets import checked_offset, offset_of, refuse_files_beside_offset, shift_targets
 from .rows_in import ReadsRows
 
 Coverage = float | Sequence[float]
@@ -65,7 +65,7 @@ class PredictsIntervals(ReadsRows):
             raise uncalibrated("predict_interval")
         if offset is not None:
             refuse_files_beside_offset(X)
-            X, offset = offset_of(X, offset)
+            X, offset = offset_of(X, offset, self.target_encoding_)
         return self._by_rows(X, lambda rows: self._limits(rows, levels, single, offset), out)
 
     def _limits(self, rows: Any, levels: list[float], single: bool, offset: Any = None) -> Array:
@@ -78,8 +78,8 @@ class PredictsIntervals(ReadsRows):
         else:
             off = checked_offset(offset, len(f))
             limits = self._bands.limits(self.loss_.middle(f), size * self.loss_.error_size(off), levels)
-            moved = self.loss_.with_offset(limits, off[:, :, None, None])
-            limits = np.where(np.isfinite(limits), moved, limits)
+            known = np.isfinite(limits)
+            limits = np.where(known, self.loss_.with_offset(np.where(known, limits, 0), off[:, :, None, None]), limits)
         limits = np.maximum(limits, self.loss_.least)
         limits = limits[:, :, 0] if single else limits
         return np.asarray(limits[:, 0] if self._single_target else limits)
@@ -96,7 +96,7 @@ class PredictsIntervals(ReadsRows):
         fit one and the other half judge it. ``offset`` is that of the rows, where the model was fitted beside one.
         """
         check_is_fitted(self)
-        X, offset = offset_of(X, offset)
+        X, offset = offset_of(X, offset, self.target_encoding_)
         if offset is not None:
             refuse_files_beside_offset(X)
         columns = candidates(self._feature_importance) if self._bands is None else self._bands.spread.columns
@@ -110,7 +110,7 @@ class PredictsIntervals(ReadsRows):
         n_answers = self.model_.n_outputs
         _check_targets(y, n_answers // self.loss_.n_levels)
         off = np.zeros((len(y), 1)) if offset is None else checked_offset(offset, len(y))
-        y = y if offset is None else self.loss_.without_offset(y, off, weight)[0]
+        y = y if offset is None else shift_targets(self.loss_, y, off, weight)[0]
         error = (y - self.loss_.middle(Z[:, :n_answers])) / self.loss_.error_size(off)
         judges = weight > 0
         if self._bands is None:

@@ -27,9 +27,8 @@ from .intervals import PredictsIntervals, uncalibrated
 from .limits import refuse_new_weights
 from .metrics import share_saved
 from .offsets import (
-    OFFSET_WEIGHT,
     deviation_with_offset,
-    named_offset,
+    fit_beside,
     offset_of,
     refuse_out_beside_offset,
     refuse_without_offset,
@@ -243,16 +242,8 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         every pass reads the rows block by block. Dask arrays and frames are summed where they live (`rflaf.rows.dask`).
         """
         with self._fitting() as fit:
-            in_file = isinstance(sample_weight, str) and sample_weight == OFFSET_WEIGHT
-            self._exposed = (offset is not None or in_file) and self._loss().offset_weighs
-            alone = sample_weight is None or in_file
-            if offset is not None:
-                X, y, sample_weight = without_offset(self._loss(), X, y, sample_weight, offset)
-            result = self._fit_rows(fit, X, y, sample_weight, {"groups": groups, "time": time, "cv": cv})
-            self.target_encoding_ = named_offset(self.target_encoding_, offset)
-            if self._exposed and not alone:  # which part of a weight counts rows is not known
-                self._bands = None
-            del self._exposed  # it is of this fit alone
+            held_out = {"groups": groups, "time": time, "cv": cv}
+            result, _ = fit_beside(self, fit, (X, y, sample_weight), offset, held_out)
         self._warn(result)
         return self
 
@@ -278,15 +269,15 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         with self._fitting() as fit:
             check_value("half_life", half_life)
             first = not hasattr(self, "model_")
-            refuse_without_offset(self.target_encoding_ if not first else None, offset)
-            if offset is not None:
-                X, y, sample_weight = without_offset(self._loss() if first else self.loss_, X, y, sample_weight, offset)
-            spec = self._spec()
-            source, single_output = self._rows(fit, X, y, sample_weight, spec.loss if first else self.loss_, first)
             if first:
-                result = self._train(source, spec, fit.begin)
-                self._accept(result, single_output)
+                held_out = dict.fromkeys(("groups", "time", "cv"))
+                result, source = fit_beside(self, fit, (X, y, sample_weight), offset, held_out)
             else:
+                refuse_without_offset(self.target_encoding_, offset)
+                if offset is not None:
+                    known = self.target_encoding_
+                    X, y, sample_weight = without_offset(self.loss_, X, y, sample_weight, offset, known)
+                source, single_output = self._rows(fit, X, y, sample_weight, self.loss_, False)
                 self._check_outputs(source.n_outputs, single_output)
             self._carry_on(source, first, fit.begin, half_life)
         if first:
@@ -315,7 +306,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         """
         if offset is not None:
             refuse_out_beside_offset(out)
-            X, offset = offset_of(X, offset)
+            X, offset = offset_of(X, offset, self.target_encoding_)
             if not return_std:
                 return with_offset(self.loss_, self._by_rows(X, self._mean), offset)
             mean, deviation = self.predict(X, return_std=True)
@@ -357,7 +348,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         ``offset`` is that of `predict`.
         """
         check_is_fitted(self)
-        X, offset = offset_of(X, offset)
+        X, offset = offset_of(X, offset, self.target_encoding_)
         if offset is not None:
             return self._score_with_offset(X, y, sample_weight, offset)
         if self.model_.n_outputs > 1 and self.loss_.n_levels > 1:

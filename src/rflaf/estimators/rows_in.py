@@ -158,8 +158,8 @@ class ReadsRows(BaseEstimator):
         """Return rows and targets in memory, validated by scikit-learn; encoded rows have the names of the table."""
         rules = {"accept_sparse": "csr", "dtype": _FLOATS, "ensure_min_samples": 2 if reset else 1, **of_targets}
         if rules.get("y_numeric"):
-            _refuse_times(np.asarray(y))
-            _refuse_texts(np.asarray(y))
+            refuse_times(np.asarray(y))
+            refuse_texts(np.asarray(y))
         if self.table_encoding_ is None or not isinstance(X, np.ndarray):
             with _quietly():
                 X, y = validate_data(self, X, y, reset=reset, **rules)
@@ -343,7 +343,7 @@ def _write(answers: Array, out: Any, first: int, n_rows: int) -> Array:
     return out
 
 
-def _refuse_times(y: Array) -> None:
+def refuse_times(y: Array) -> None:
     """Refuse dates, periods and durations as targets of a regression, also those that an array holds as objects."""
     first = y.flat[0] if y.dtype.kind == "O" and y.size else None
     of_objects = isinstance(first, (timedelta, np.datetime64)) or hasattr(first, "year")
@@ -353,7 +353,7 @@ def _refuse_times(y: Array) -> None:
         raise InvalidParameterError(rule, kind, "Subtract a date and divide by a unit of time.")
 
 
-def _refuse_texts(y: Array) -> None:
+def refuse_texts(y: Array) -> None:
     """Refuse texts as targets of a regression; those that are plain numbers are taken."""
     if y.dtype.kind not in "OU":
         return

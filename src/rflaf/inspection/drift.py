@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rflaf.errors import Array, InvalidParameterError
-from rflaf.estimators.offsets import checked_offset, known_offset, offset_of
+from rflaf.estimators.offsets import checked_offset, known_offset, offset_of, shift_targets
 from rflaf.model.profile import Profile
 from rflaf.rows.inputs import as_rows, is_frame
 from rflaf.rows.tables import DateColumn, as_table
@@ -126,7 +126,7 @@ def check_drift(estimator: Any, X: Any, y: Any = None, offset: Any = None) -> Dr
     if profile is None:
         rule = "the model must keep quantiles of the columns of its fit"
         raise InvalidParameterError(rule, "none, as in files of earlier releases", "Fit it anew.")
-    X, offset = offset_of(X, offset)
+    X, offset = offset_of(X, offset, estimator.target_encoding_)
     table = as_rows(X)
     if y is not None:
         encoding = estimator.table_encoding_
@@ -232,7 +232,7 @@ def _losses(estimator: Any, y: Array, f: Array, offset: Array | None) -> Array:
     if classes is None or estimator._several:
         targets, weight = np.asarray(y, np.float64).reshape(len(f), -1), np.ones(len(f))
         if offset is not None:
-            targets, weight = estimator.loss_.without_offset(targets, offset, weight)
+            targets, weight = shift_targets(estimator.loss_, targets, offset, weight)
         return np.asarray(estimator.loss_.value(f, estimator.loss_.targets(targets)) * (weight / weight.mean()))
     labels = np.asarray(y).astype(classes.dtype)
     at = np.minimum(np.searchsorted(classes, labels), classes.size - 1)

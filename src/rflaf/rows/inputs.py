@@ -29,7 +29,6 @@ from .tables import (
     TargetEncoding,
     add_rows,
     as_table,
-    find_column,
     level_sums,
     make_encoding,
     make_target,
@@ -188,17 +187,20 @@ def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bo
 
     Labels are the frame's own values, as if they were passed apart.
     """
-    names = getattr(frame, "column_names", None) or [str(one) for one in frame.columns]
-    table = column = as_table(frame, [find_column(name, names)])
-    own = own_labels(name, column.column(0)) if labels and (target is None or target.values == "text") else None
+    given = list(getattr(frame, "column_names", None) or frame.columns)
+    names = [str(one) for one in given]
+    if name not in names:
+        raise InvalidParameterError(f"the table must have the column {name!r}", names, "Give the name of one.")
+    label, table = given[names.index(name)], as_table(frame, [name])
+    own = own_labels(name, table.column(0)) if labels and (target is None or target.values == "text") else None
     if target is None and own is not None:
-        target = replace(make_target(summarise(column, ()), name, "classification"), values=own[1], reading="number")
+        target = replace(make_target(summarise(table, ()), name, "classification"), values=own[1], reading="number")
     elif target is None:
-        target = make_target(summarise(column), name, "classification" if labels else "regression")
+        target = make_target(summarise(table), name, "classification" if labels else "regression")
     values = own[0] if own is not None and own[1] == target.values else target.read(table)
     if hasattr(frame, "drop_columns"):  # Arrow
         return values, target, frame.drop_columns([name])
-    return values, target, frame.drop(columns=[name]) if hasattr(frame, "iloc") else frame.drop(name)
+    return values, target, frame.drop(columns=[label]) if hasattr(frame, "iloc") else frame.drop(name)
 
 
 def names_columns(X: Any, y: Any) -> bool:

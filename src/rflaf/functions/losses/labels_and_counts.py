@@ -184,6 +184,7 @@ class _OfLogarithm(Loss):
         return np.exp(np.clip((self.variance_power / 2 - 1) * offset, -_MOST_OFFSET, _MOST_OFFSET))
 
     def deviation_with_offset(self, deviation: Array, offset: Array) -> Array:
+        offset = np.minimum(offset, _MOST_OFFSET)  # of both factors alike
         return self.with_offset(deviation * self.error_size(offset), offset)
 
     @property

@@ -250,8 +250,9 @@ def _close_counts(whole: Any) -> tuple[Any, Array] | None:
     """Return the different ones of whole numbers and how often each occurs; None if they are far from each other."""
     numbers = whole.to_numpy()
     low, high = (int(numbers.min()), int(numbers.max())) if numbers.size else (0, 0)
-    if high - low >= _CLOSE:
+    if high - low >= _CLOSE or high > np.iinfo(np.int64).max:
         return None
+    numbers = numbers.astype(np.int64, copy=False)  # short ones have no room for their differences
     counts = np.bincount(numbers - low if low else numbers)
     seen = np.flatnonzero(counts)
     return require_arrow().array(seen + low), counts[seen]
