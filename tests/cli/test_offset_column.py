@@ -48,6 +48,7 @@ def test_a_column_of_exposures_or_offsets_is_that_of_arrays(claims, capsys, tmp_
     printed = output(capsys, "predict", tmp_path / "m.rflaf", path).splitlines()
     expected = alone.predict(inputs, offset=offset)
     np.testing.assert_allclose([float(line) for line in printed[1:]], expected, rtol=1e-6)
+    np.testing.assert_allclose(found.predict(rows, offset="years"), expected, rtol=1e-6)  # exposures have logarithms
     measured = json.loads(output(capsys, "evaluate", tmp_path / "m.rflaf", path, "--json"))
     error = np.sqrt(np.mean((expected - rows["claims"]) ** 2))
     np.testing.assert_allclose(measured["metrics"]["rmse"], error, rtol=1e-6)

@@ -148,16 +148,20 @@ def test_drift_and_report_read_the_offset_of_the_table(fitted, tmp_path):
     per_unit = np.sum(model.loss_.value(f[:, None], y.to_numpy()[:, None])) / np.sum(np.exp(off))
     assert seen.error == pytest.approx(per_unit)
     assert seen == check_drift(model, inputs(rest), y, offset=rest["logs"])
+    assert seen == check_drift(model, rest, "claims")
     assert check_drift(model, inputs(rest)).error != seen.error  # no target, no error
     with pytest.raises(InvalidParameterError, match=r"rows need the offset of the fit|must have the offset"):
         check_drift(model, inputs(rest), y)
     page = render_report(model, rest, y, train=(frame[TRAIN], frame["claims"][TRAIN]))
     assert "All know the offset" in page
+    named = render_report(model, rest, "claims", train=(frame[TRAIN], "claims"))
+    assert "All know the offset" in named
     assert "prediction without the offset" in page
     with pytest.raises(InvalidParameterError, match="must have the offset of the fit"):
         render_report(model, inputs(rest), y)
     score = f"{np.sqrt(np.mean((model.predict(rest, offset='logs') - y) ** 2)):.3g}"
     assert score in page
+    assert score in named
     save(model, tmp_path / "m.rflaf")
     loaded = load(tmp_path / "m.rflaf")
     assert_allclose(loaded.predict_interval(rest, offset="logs"), model.predict_interval(rest, offset="logs"))
@@ -171,8 +175,11 @@ def test_later_rows_need_the_offset_of_the_first():
     whole = RFLAFRegressor(**settings).partial_fit(inputs(frame[:300]), (frame["claims"] - frame["logs"])[:300])
     whole.partial_fit(inputs(frame[300:]), (frame["claims"] - frame["logs"])[300:])
     assert_allclose(model.predict(inputs(frame)), whole.predict(inputs(frame)))
-    with pytest.raises(InvalidParameterError, match=r"later rows need the offset.*offset='logs'"):
+    with pytest.raises(InvalidParameterError, match=r"need the offset of the fit.*offset='logs'"):
         other.partial_fit(frame[300:], "claims")
+    for forgetful in (model.partial_fit, other.score, other.calibrate):
+        with pytest.raises(InvalidParameterError, match="need the offset of the fit"):
+            forgetful(frame[300:], "claims")
 
 
 def test_what_an_offset_does_not_go_with_is_refused_in_words(fitted):
@@ -185,6 +192,10 @@ def test_what_an_offset_does_not_go_with_is_refused_in_words(fitted):
         model.predict(frame, out=np.zeros(N), offset="logs")
     with pytest.raises((InvalidParameterError, KeyError), match="years"):
         RFLAFRegressor().fit(frame, "claims", offset="years")
+    with pytest.raises(InvalidParameterError, match=r"must have the offset of the fit, column 'logs'"):
+        model.predict(inputs(frame), offset="logs")
+    with pytest.raises(InvalidParameterError, match="the offset 'logs' must be known in every row; got nan"):
+        model.predict(frame.assign(logs=frame["logs"].where(frame.index > 3)), offset="logs")
 
 
 LOGARITHMS = ["poisson", "gamma", "tweedie"]
@@ -240,7 +251,7 @@ def test_a_first_chunk_beside_an_offset_is_a_fit_beside_it():
     begun = RFLAFRegressor(**settings).partial_fit(frame, "claims", offset="logs")
     assert begun.target_encoding_ == fit.target_encoding_
     assert_allclose(begun.predict(frame, offset="logs"), fit.predict(frame, offset="logs"))
-    with pytest.raises(InvalidParameterError, match="later rows need the offset of the fit"):
+    with pytest.raises(InvalidParameterError, match="need the offset of the fit"):
         begun.partial_fit(frame, "claims")
 
 

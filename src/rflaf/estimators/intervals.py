@@ -17,7 +17,7 @@ from rflaf.model.intervals import ErrorBands, Radii, inputs_of
 from rflaf.training.calibration import bands_of, candidates, fit_spread_apart, label_scores
 
 from .choices import is_number
-from .offsets import checked_offset, offset_of, refuse_files_beside_offset, shift_targets
+from .offsets import checked_offset, offset_of, refuse_files_beside_offset, refuse_without_offset, shift_targets
 from .rows_in import ReadsRows
 
 Coverage = float | Sequence[float]
@@ -96,6 +96,7 @@ class PredictsIntervals(ReadsRows):
         fit one and the other half judge it. ``offset`` is that of the rows, where the model was fitted beside one.
         """
         check_is_fitted(self)
+        refuse_without_offset(self.target_encoding_, offset)
         X, offset = offset_of(X, offset, self.target_encoding_)
         if offset is not None:
             refuse_files_beside_offset(X)

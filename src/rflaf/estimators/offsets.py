@@ -12,7 +12,7 @@ from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Loss
 from rflaf.rows.blocks import BlockSource
 from rflaf.rows.files import is_files
-from rflaf.rows.inputs import as_rows, is_frame, names_columns, take_column
+from rflaf.rows.inputs import as_rows, drop_column, is_frame, names_columns, take_column
 from rflaf.rows.tables import MISSING, TargetEncoding, as_table, require_arrow
 from rflaf.training.final_fit import FitResult
 
@@ -133,10 +133,9 @@ def offset_of(X: Any, offset: Any, target: TargetEncoding | None = None) -> tupl
     if is_files(X) or not is_frame(X):
         rule, remedy = "an offset is named where rows are a frame", "Pass the numbers themselves."
         raise InvalidParameterError(rule, offset, remedy)
-    is_exposure = target is not None and target.exposure and target.offset == offset
-    known = target.offsets(X) if target is not None and is_exposure else None
-    X, values = column_of(X, offset)
-    return X, values if known is None else known
+    exposure = target is not None and target.exposure and target.offset == offset
+    values = TargetEncoding("", "regression", "number", offset=offset, exposure=exposure).offsets(X)
+    return drop_column(X, offset), values
 
 
 def known_offset(target: TargetEncoding | None, X: Any, given: Any, missing: Sequence[str] = MISSING) -> Any:
@@ -170,9 +169,9 @@ def checked_offset(offset: Any, n_rows: int) -> Array:
 
 
 def refuse_without_offset(target: TargetEncoding | None, offset: Any) -> None:
-    """Refuse later rows without the offset that the model was fitted beside."""
+    """Refuse targets without the offset that the model was fitted beside."""
     if target is not None and target.offset and offset is None:
-        rule = "later rows need the offset of the fit"
+        rule = "rows with their targets need the offset of the fit"
         raise InvalidParameterError(rule, None, f"Pass offset={target.offset!r}.")
 
 

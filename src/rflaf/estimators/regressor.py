@@ -306,6 +306,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         """
         if offset is not None:
             refuse_out_beside_offset(out)
+            check_is_fitted(self)
             X, offset = offset_of(X, offset, self.target_encoding_)
             if not return_std:
                 return with_offset(self.loss_, self._by_rows(X, self._mean), offset)
@@ -348,6 +349,7 @@ class RFLAFRegressor(RegressorMixin, PredictsIntervals, RandomFeatureEstimator):
         ``offset`` is that of `predict`.
         """
         check_is_fitted(self)
+        refuse_without_offset(self.target_encoding_, offset)
         X, offset = offset_of(X, offset, self.target_encoding_)
         if offset is not None:
             return self._score_with_offset(X, y, sample_weight, offset)

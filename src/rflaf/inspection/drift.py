@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.estimators.offsets import checked_offset, known_offset, offset_of, shift_targets
 from rflaf.model.profile import Profile
-from rflaf.rows.inputs import as_rows, is_frame
+from rflaf.rows.inputs import as_rows, is_frame, targets_in
 from rflaf.rows.tables import DateColumn, as_table
 
 from .effects import model_columns, sample_rows
@@ -110,7 +110,8 @@ def check_drift(estimator: Any, X: Any, y: Any = None, offset: Any = None) -> Dr
     """Compare new rows ``X``, and their targets if known, with the rows of the fit.
 
     The model keeps quantiles of its columns, so the rows of the fit are not needed. At most 20,000 rows, evenly spread,
-    are looked at. ``offset`` is that of the rows, where the model was fitted beside one.
+    are looked at. ``y`` may name a column of a frame. ``offset`` is that of the rows, where the model was fitted beside
+    one.
 
     >>> import numpy as np
     >>> from rflaf import RFLAFRegressor
@@ -128,6 +129,7 @@ def check_drift(estimator: Any, X: Any, y: Any = None, offset: Any = None) -> Dr
         raise InvalidParameterError(rule, "none, as in files of earlier releases", "Fit it anew.")
     X, offset = offset_of(X, offset, estimator.target_encoding_)
     table = as_rows(X)
+    y = targets_in(table, y, estimator.target_encoding_)
     if y is not None:
         encoding = estimator.table_encoding_
         offset = known_offset(estimator.target_encoding_, X, offset, () if encoding is None else encoding.missing)

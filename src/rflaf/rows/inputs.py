@@ -187,20 +187,33 @@ def take_column(frame: Any, name: str, target: TargetEncoding | None, labels: bo
 
     Labels are the frame's own values, as if they were passed apart.
     """
-    given = list(getattr(frame, "column_names", None) or frame.columns)
-    names = [str(one) for one in given]
+    names = [str(one) for one in getattr(frame, "column_names", None) or frame.columns]
     if name not in names:
         raise InvalidParameterError(f"the table must have the column {name!r}", names, "Give the name of one.")
-    label, table = given[names.index(name)], as_table(frame, [name])
+    table = as_table(frame, [name])
     own = own_labels(name, table.column(0)) if labels and (target is None or target.values == "text") else None
     if target is None and own is not None:
         target = replace(make_target(summarise(table, ()), name, "classification"), values=own[1], reading="number")
     elif target is None:
         target = make_target(summarise(table), name, "classification" if labels else "regression")
     values = own[0] if own is not None and own[1] == target.values else target.read(table)
+    return values, target, drop_column(frame, name)
+
+
+def targets_in(X: Any, y: Any, target: TargetEncoding | None) -> Any:
+    """Return the column of a frame that targets ``y`` are named by, read as those of the fit, or ``y`` itself."""
+    if not isinstance(y, str) or not is_frame(X):
+        return y
+    return take_column(X, y, target, target is not None and target.task == "classification")[0]
+
+
+def drop_column(frame: Any, name: str) -> Any:
+    """Return the other columns of a frame."""
     if hasattr(frame, "drop_columns"):  # Arrow
-        return values, target, frame.drop_columns([name])
-    return values, target, frame.drop(columns=[label]) if hasattr(frame, "iloc") else frame.drop(name)
+        return frame.drop_columns([name])
+    if not hasattr(frame, "iloc"):
+        return frame.drop(name)
+    return frame.drop(columns=[label for label in frame.columns if str(label) == name][:1])
 
 
 def names_columns(X: Any, y: Any) -> bool:

@@ -53,7 +53,8 @@ def write_report(model: Any, X: Any, y: ArrayLike, path: str | os.PathLike[str],
     ----------
     model : a fitted estimator, a pipeline that ends in one, an object with ``encoding`` and ``estimator``, or a
         `RandomFeatureModel`
-    X, y : rows as the model takes them, preferably not among the fitted rows, and their targets
+    X, y : rows as the model takes them, preferably not among the fitted rows, and their targets, or the name of the
+        column of a frame that holds them
     path : file to write, in an existing folder
     **options : ``train``, ``feature_names``, ``title``, ``plan`` and ``facts`` of `render_report`
 

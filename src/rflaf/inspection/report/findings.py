@@ -112,7 +112,7 @@ def gather(
     facts: Mapping[str, str],
 ) -> Findings:
     """Compute the findings on the rows of a table ``X`` with targets ``y``."""
-    rows = subject.rows(X)
+    rows, y = subject.rows(X), subject.targets(X, y)
     target = _target(subject, y, rows.shape[0])
     off = subject.offset(X)
     answers, score = _answers(subject, rows)
@@ -162,7 +162,7 @@ def _answers(subject: Subject, rows: Array) -> tuple[Array, Scoring]:
 
 def _training_rows(subject: Subject, X: Any, y: ArrayLike, doubt: str | None = None) -> Training:
     rows = subject.rows(X)
-    return Training(_beside(rows, subject.offset(X)), _target(subject, y, rows.shape[0]), doubt)
+    return Training(_beside(rows, subject.offset(X)), _target(subject, subject.targets(X, y), rows.shape[0]), doubt)
 
 
 def _beside(rows: Array, offset: Array | None) -> Array:

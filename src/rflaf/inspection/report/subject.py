@@ -17,6 +17,7 @@ from rflaf.estimators.metrics import levels_of
 from rflaf.estimators.offsets import known_offset
 from rflaf.inspection.effects import middle_of
 from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.inputs import targets_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,10 @@ class Subject:
         """Return the offset of the rows of a table, (n_rows, 1), from the column of the fit; None for none."""
         known = known_offset(getattr(self.estimator, "target_encoding_", None), X, None, self.missing)
         return None if known is None else np.asarray(known)[:, None]
+
+    def targets(self, X: Any, y: Any) -> Any:
+        """Return targets, which may be named by the column of a frame that holds them."""
+        return targets_in(X, y, getattr(self.estimator, "target_encoding_", None))
 
     def columns(self, X: Any) -> dict[str, Array]:
         """Return the columns of a table that the model uses, by name, each as an array (n,).
