@@ -30,8 +30,11 @@ def read(name: str) -> Any:
 
 
 def place(number: int) -> str:
-    """A place in words."""
-    return ("first", "second", "third")[number - 1] if number <= 3 else f"{number}th"
+    """A place in words, or as 21st, 22nd, 23rd and 24th."""
+    if number <= 3:
+        return ("first", "second", "third")[number - 1]
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
 
 
 def splits(summary: Any) -> str:

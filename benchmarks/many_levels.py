@@ -23,8 +23,8 @@ import numpy as np
 import pandas as pd
 from breadth_data import PROTOCOLS, Problem, Split, found
 from breadth_models import OURS, makers
+from distillation import loss
 from markdown_tables import markdown_table
-from probabilities import losses
 from sklearn.preprocessing import TargetEncoder
 from threadpoolctl import threadpool_limits
 
@@ -116,9 +116,9 @@ def measured(model: str, problem: Problem, seed: int, width: int) -> dict[str, A
     fitted = makers(width)[CATBOOST if model == CATBOOST else OURS](problem.task, given.X_train, seed)
     fitted.fit(given.X_train, given.y_train)
     seconds = process_time() - start
-    loss, _ = losses(fitted, given, problem.task == "regression")
-    loss = float(np.sqrt(loss)) if problem.task == "regression" else loss
-    return {"set": problem.name, "model": model, "seed": seed, "loss": loss, "seconds": round(seconds, 2)}
+    lost = loss(fitted, given, problem.task == "regression")
+    lost = float(np.sqrt(lost)) if problem.task == "regression" else lost
+    return {"set": problem.name, "model": model, "seed": seed, "loss": lost, "seconds": round(seconds, 2)}
 
 
 def main() -> None:
