@@ -29,7 +29,12 @@ def tables():
     mixed.loc[3::9, "age"] = np.nan
     labels = np.where(mixed["town"] == "Oslo", EVIL, np.where(mixed["debt"] > 1, "bad", "fair"))
     numbers = pd.DataFrame(rng.standard_normal((160, 11)), columns=[f"{EVIL}{i}" for i in range(11)])
+    dates = pd.DataFrame({"sold": pd.Timestamp("2018-11-05") + pd.to_timedelta(rng.integers(0, 900, 160), "D")})
+    dates["seen"] = pd.Timestamp("2021-02-27 06:30") + pd.to_timedelta(rng.integers(0, 99_999, 160), "min")
+    price = dates["sold"].dt.month + dates["seen"].dt.hour + (dates["seen"].dt.day_of_week > 4)
+    dates.loc[5::7, "sold"] = pd.NaT
     return {
+        "dates": (dates, price.to_numpy() + 0.1 * rng.standard_normal(160)),
         "classes": (mixed, labels),
         "counts": (mixed, rng.poisson(np.exp(0.5 * mixed["debt"]))),
         "many": (numbers, np.sin(numbers.to_numpy() @ rng.standard_normal(11))),
@@ -43,6 +48,7 @@ def models(tables):
         "classes": RFLAFClassifier(**QUICK, curves=True).fit(*tables["classes"]),
         "counts": RFLAFRegressor(**QUICK, loss="poisson").fit(*tables["counts"]),
         "many": RFLAFRegressor(**QUICK).fit(*tables["many"]),
+        "dates": RFLAFRegressor(**QUICK, curves=True).fit(*tables["dates"]),
         "fan": RFLAFRegressor(**QUICK, loss="quantile", quantile=[0.1, 0.5, 0.9]).fit(*tables["fan"]),
     }
 
@@ -140,6 +146,31 @@ def test_keys_move_a_column_and_the_prediction_follows(visit, tables, models, wi
     assert "was" not in page.locator("#what-if-answer").inner_text()
     page.get_by_label("Answer").select_option(f"probability of {EVIL}")
     assert page.locator("#what-if-answer strong").inner_text() == before
+
+
+@pytest.mark.slow
+def test_dates_are_shown_and_moved_by_days(visit, tables, models):
+    table, model, page = tables["dates"][0], models["dates"], visit("dates", 390)
+    bars, row = page.locator("ol.fall .name"), table.iloc[[0]]
+    assert page.locator("#what-if-view input[type=range]").first.bounding_box()["width"] > 250  # of 390
+    assert f"sold = {row['sold'].iloc[0]:%Y-%m-%d}" in bars.all_inner_texts()
+    assert f"seen = {row['seen'].iloc[0]:%Y-%m-%d %H:%M}" in bars.all_inner_texts()
+    for name, form in (("sold", "%Y-%m-%d"), ("seen", "%Y-%m-%d %H:%M")):
+        control = page.get_by_label(name, exact=True)
+        control.focus()
+        key = "ArrowLeft" if row[name].iloc[0] > table[name].median() else "ArrowRight"
+        for _ in range(40):  # across the turn of a year or a month
+            page.keyboard.press(key)
+        value = pd.to_datetime(page.locator(f"output[for='{control.get_attribute('id')}']").inner_text())
+        assert value.strftime(form) != row[name].iloc[0].strftime(form)
+        row = row.assign(**{name: value})
+        assert_allclose(shown(page)[0], model.predict(row)[0], atol=1e-3)
+    chosen = np.unique(np.linspace(0, 159, 100).astype(int))
+    pick(page, int(np.flatnonzero(table["sold"].isna().to_numpy()[chosen])[0]) + 1)
+    assert "sold = missing" in bars.all_inner_texts()
+    page.get_by_label("sold", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert "sold = missing" not in bars.all_inner_texts()
 
 
 @pytest.mark.slow

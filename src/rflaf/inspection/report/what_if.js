@@ -215,7 +215,27 @@
     return column.levels.findIndex(([, values]) => values.every((value, i) => value === own[i]));
   };
 
+  // A date from its days since 1970, and the encoded columns that it becomes.
+  const DAY = 86400000;
+  const FORMS = { days: [0, 10], minutes: [0, 16], time: [11, 16] };
+  const dateOf = (column) => {
+    const [days, , , hour] = column.features.map((feature) => row[feature]);
+    if (column.gaps && row[column.features.at(-1)]) return "missing";
+    const moment = column.date === "time" ? Math.floor(days) + hour / 24 : days;
+    const text = new Date(Math.round(moment * 1440) * 60000).toISOString().replace("T", " ");
+    return text.slice(...FORMS[column.date]);
+  };
+  const setDate = (column, day) => {
+    const old = row[column.features[0]];
+    const days = Math.min(Math.max(Math.floor(day) + (old - Math.floor(old)), column.low), column.high);
+    const whole = Math.floor(days);
+    const ofYear = whole - Date.UTC(new Date(whole * DAY).getUTCFullYear(), 0, 1) / DAY + 1;
+    const parts = [days, ofYear, (((whole + 3) % 7) + 7) % 7, ...(column.date === "days" ? [] : [(days - whole) * 24])];
+    column.features.forEach((feature, i) => { row[feature] = parts[i] ?? 0; });
+  };
+
   const shown = (column) => {
+    if (column.date) return dateOf(column);
     if (column.kind === "level") return level(column) < 0 ? "?" : column.levels[level(column)][0];
     if (column.kind !== "number" && column.features.length > 1) return "";
     return column.features.slice(1).some((feature) => row[feature]) ? "missing" : format(row[column.features[0]]);
@@ -226,10 +246,11 @@
     const id = `what-if-${j}`;
     const value = node("output", { for: id });
     let input;
-    if (column.kind === "number") {
+    if (column.kind !== "level") {
       input = node("input", { type: "range", id, min: column.low, max: column.high, step: column.step });
       input.addEventListener("input", () => {
-        column.features.forEach((feature, i) => { row[feature] = i ? 0 : Number(input.value); });
+        if (column.date) setDate(column, Number(input.value));
+        else column.features.forEach((feature, i) => { row[feature] = i ? 0 : Number(input.value); });
         draw();
       });
     } else {
@@ -240,13 +261,13 @@
         draw();
       });
     }
-    controls.append(node("label", { for: id }, column.name), input, column.kind === "number" ? value : node("span"));
+    controls.append(node("label", { for: id }, column.name), ...(column.kind === "level" ? [] : [value]), input);
     return { column, input, value };
   });
 
   const place = () => {
     for (const { column, input } of made) {
-      input.value = column.kind === "number" ? row[column.features[0]] : level(column);
+      input.value = column.kind === "level" ? level(column) : row[column.features[0]];
     }
   };
 

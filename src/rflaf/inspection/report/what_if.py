@@ -16,6 +16,7 @@ from rflaf.errors import Array
 from rflaf.estimators.svg import Markup, element, join
 from rflaf.model.contributions import additive_arrays
 from rflaf.model.random_feature_model import RandomFeatureModel
+from rflaf.rows.tables import DateColumn
 
 from .findings import Findings, quantile_name
 from .page import Section
@@ -147,9 +148,11 @@ def _encoded(values: Array, kind: str) -> str:
 
 
 def _control(findings: Findings, name: str, features: Array) -> dict[str, Any]:
-    """Return a column of the table: its encoded columns, and how it is moved: as a number, by level, or not."""
+    """Return a column of the table: its encoded columns, and how it is moved: as a number or date, by level, or not."""
     plain = {"name": name, "features": features.tolist(), "kind": ""}
-    own, names = findings.rows[:, features], findings.subject.names
+    own, names, column = findings.rows[:, features], findings.subject.names, _encoded_as(findings.subject, name)
+    if isinstance(column, DateColumn):
+        return plain | _date(column, own)
     coded = int(features[0]) in findings.subject.levels
     if coded or names[features[0]] != name:  # levels of a category, or parts of a date
         levels = np.unique(own, axis=0)
@@ -169,6 +172,20 @@ def _control(findings: Findings, name: str, features: Array) -> dict[str, Any]:
     return plain | {"kind": "number", "low": low, "high": high, "step": max(1.0, round(step)) if whole else step}
 
 
+def _date(column: DateColumn, own: Array) -> dict[str, Any]:
+    """Return how a date is shown and moved, by days between those of the rows."""
+    low, high = (float(edge) for edge in np.quantile(own[:, 0], _OUTER))
+    form = "time" if column.by_hour else "minutes" if column.hours else "days"
+    found = {"date": form, "gaps": column.indicator, "low": low, "high": high}
+    return found | {"kind": "date" if high >= low + 1 else "", "step": max(1, round((high - low) / _STEPS))}
+
+
+def _encoded_as(subject: Subject, name: str) -> Any:
+    """Return the encoding of a column of the table; None if there is none."""
+    encoding = getattr(subject.estimator, "table_encoding_", None)
+    return next((column for column in getattr(encoding, "columns", ()) if column.name == name), None)
+
+
 def _level(subject: Subject, name: str, features: Array, values: Array) -> str | None:
     """Return the level of encoded values; None if they are no levels."""
     if int(features[0]) in subject.levels:
@@ -182,6 +199,4 @@ def _level(subject: Subject, name: str, features: Array, values: Array) -> str |
         return found[0]
     if marks[0][1] != 0.0:
         return "(others)"
-    encoding = getattr(subject.estimator, "table_encoding_", None)
-    levels = {column.name: getattr(column, "levels", ()) for column in ([] if encoding is None else encoding.columns)}
-    return next(iter(levels.get(name, ())), f"not {marks[0][0]}")
+    return next(iter(getattr(_encoded_as(subject, name), "levels", ())), f"not {marks[0][0]}")
