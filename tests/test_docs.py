@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import logging
 import re
 import runpy
 import warnings
@@ -185,3 +186,23 @@ def test_the_docs_show_compact_docstrings_as_numpydoc():
     )
     kept = "Parameters\n----------\nwidth : int or str\n    Number of rows."
     assert to_numpydoc(kept) == kept
+
+
+def docstrings(found):
+    """Every docstring of a module or class as griffe knows it, as far as the site shows it."""
+    if found.is_alias:
+        return
+    if found.docstring is not None:
+        yield found.docstring
+    for name, member in found.members.items():
+        if not name.startswith("_") or name == "__init__":
+            yield from docstrings(member)
+
+
+def test_docstrings_describe_parameters_that_are_there(caplog):
+    griffe = pytest.importorskip("griffe")
+    extensions = griffe.load_extensions(ROOT / "docs" / "extensions" / "docstrings.py")
+    package = griffe.load("rflaf", search_paths=[ROOT / "src"], extensions=extensions, docstring_parser="numpy")
+    with caplog.at_level(logging.WARNING, "griffe"):
+        assert sum(bool(docstring.parsed) for docstring in docstrings(package)) > 500
+    assert caplog.messages == []  # the site is not built with any

@@ -22,6 +22,9 @@ def _end_quietly(kind: type[BaseException], error: BaseException, trace: Any) ->
     if not issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
         return
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # more of them would end in a traceback
     sys.stderr.write("rflaf: interrupted\n")
     sys.stderr.flush()
     os._exit(130)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 
 
@@ -13,8 +16,14 @@ class _Interruption:
 
     def __init__(self) -> None:
         self.came = False
-        if threading.current_thread() is threading.main_thread():
+        self._is_heard = threading.current_thread() is threading.main_thread()
+        if self._is_heard:
             signal.signal(signal.SIGINT, self._come)
+
+    def ignore_more(self) -> None:
+        """The command has ended: what comes now would only disturb the end of the process."""
+        if self._is_heard:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _come(self, number: int, frame: FrameType | None) -> None:
         self.came = True
@@ -22,20 +31,35 @@ class _Interruption:
 
 
 def main() -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; an interruption ends the process."""
     interruption = _Interruption()
     try:
         from rflaf.cli.app import run
 
-        return run(sys.argv[1:])
+        code = run(sys.argv[1:])
+        interruption.ignore_more()
     except BaseException as error:
+        interruption.ignore_more()
         if isinstance(error, KeyboardInterrupt) or interruption.came:
             sys.stderr.write("rflaf: interrupted\n")
-            return 130
-        if not isinstance(error, ModuleNotFoundError) or error.name not in {"typer", "rich"}:
+            code = 130
+        elif isinstance(error, ModuleNotFoundError) and error.name in {"typer", "rich"}:
+            sys.stderr.write(f"rflaf: the command line needs {error.name}: pip install 'rflaf[cli]'\n")
+            code = 2
+        else:
             raise
-        sys.stderr.write(f"rflaf: the command line needs {error.name}: pip install 'rflaf[cli]'\n")
-        return 2
+    if interruption.came and code == 130:
+        _leave(code)
+    return code
+
+
+def _leave(code: int) -> None:
+    """End the process without waiting for threads that still compute, but for what is to be removed at the end."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -81,6 +81,47 @@ def test_an_interruption_of_a_fit_is_one_line_and_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["rows.npz"]
 
 
+MORE = """
+import atexit, sys, threading, time
+from rflaf import __main__ as command
+from rflaf.cli import app
+def run(arguments):
+    threading.Thread(target=time.sleep, args=(50,)).start()
+    print("ready", flush=True)
+    try:
+        time.sleep(50)
+    except KeyboardInterrupt:
+        sys.stderr.write("rflaf: interrupted\\n")
+        return 130
+app.run = run
+atexit.register(lambda: (sys.stderr.write("swept\\n"), sys.stderr.flush(), time.sleep(1)))
+sys.exit(command.main())
+"""
+LATE = """
+import atexit, sys, time
+from rflaf import __main__ as command
+from rflaf.cli import app
+app.run = lambda arguments: 0
+atexit.register(lambda: (print("ready", flush=True), time.sleep(2)))
+sys.exit(command.main())
+"""
+
+
+def test_more_interruptions_neither_wait_for_threads_nor_say_more():
+    process = subprocess.Popen([sys.executable, "-c", MORE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert [process.stderr.readline() for _ in range(2)] == ["rflaf: interrupted\n", "swept\n"]
+    for _ in range(3):
+        process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == 130
+
+
+def test_a_command_that_has_ended_is_not_interrupted():
+    assert interrupted([sys.executable, "-c", LATE]) == (0, "")
+
+
 # Arguments that were once ignored or blamed on something else
 
 

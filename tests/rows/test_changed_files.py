@@ -10,7 +10,8 @@ import pytest
 from rflaf import RFLAFRegressor
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.files import converted, scan_table
-from rflaf.rows.files.source import FileSource, Reader
+from rflaf.rows.files.numpy_rows import NumpyFile, NumpyRows, open_numpy
+from rflaf.rows.files.source import FileSource, Reader, states_of
 from rflaf.rows.files.table import Table
 
 rng = np.random.default_rng(0)
@@ -79,6 +80,33 @@ def test_a_file_replaced_after_its_scan_is_named(kind, tmp_path):
         MODEL.fit(scanned, "y")
 
 
+@pytest.mark.parametrize("asked", ["read", "take"])
+def test_a_file_replaced_while_it_is_read_for_the_last_time_is_named(asked, tmp_path, monkeypatch):
+    (tmp_path / "new").mkdir()
+    path, other, reader = write("npy", tmp_path, X), write("npy", tmp_path / "new", -X), Reader()
+    source = open_numpy(str(path), Y, None, False, reader).source
+    original = getattr(NumpyRows, asked)
+
+    def replaced(*about):
+        os.replace(other, path)
+        return original(*about)
+
+    monkeypatch.setattr(NumpyRows, asked, replaced)
+    with pytest.raises(InvalidParameterError, match=r"rows.npy, which did"):
+        source[len(source) - 1] if asked == "read" else source.sample(50, rng)
+    reader.close()
+
+
+def test_a_folder_that_is_gone_counts_as_changed(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").touch()
+    before = states_of([str(tmp_path / "folder" / "file")])
+    (tmp_path / "folder" / "file").unlink()
+    (tmp_path / "folder").rmdir()
+    (tmp_path / "folder").touch()
+    assert states_of(list(before)) != before
+
+
 def test_a_removed_file_counts_as_changed(tmp_path):
     reader = Reader()
     (tmp_path / "file").touch()
@@ -93,8 +121,6 @@ def test_a_removed_file_counts_as_changed(tmp_path):
 def test_a_numpy_file_cut_short_names_itself(tmp_path, monkeypatch):
     path = write("npy", tmp_path, X)
     monkeypatch.setattr(Reader, "check_unchanged", lambda reader: None)
-    from rflaf.rows.files.numpy_rows import NumpyFile
-
     file = NumpyFile.open(str(path))
     os.truncate(path, path.stat().st_size - 100)
     with pytest.raises(InvalidParameterError, match=r"rows.npy must hold all rows .* 5000; got '4993 whole ones'"):

@@ -15,6 +15,7 @@ from settings import limited
 from sklearn.base import clone
 
 from rflaf import LeverageSampling, RFLAFClassifier, RFLAFRegressor
+from rflaf.cli.console import explain
 from rflaf.errors import CheckpointWarning, InvalidParameterError
 from rflaf.functions.losses import Squared
 from rflaf.model.normal_equations import NormalEquations
@@ -244,6 +245,24 @@ def test_forged_records_with_valid_checksums_are_refused_before_a_loop_sees_them
     ):
         model.fit(X, y)
     assert not hasattr(model, "model_")
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_forged_numbers_that_are_none_do_not_come_out_and_the_file_is_named(odd, tmp_path, monkeypatch, capsys):
+    path = tmp_path / "file"
+    model = clone(FITS["one a component"][0]).set_params(checkpoint=path)
+    with monkeypatch.context() as patch:
+        Ending(patch, 3)
+        with pytest.raises(Killed):
+            model.fit(X, Y)
+    cross = with_arrays(lambda array: np.full_like(array, odd) if array.ndim == 3 and array.shape[2] == 2 else array)
+    rewritten(path, lambda key, packed: cross(key, packed) if "normal equations" in key else packed)
+    with pytest.raises(InvalidParameterError, match="of a fitted model must be finite") as caught:
+        model.fit(X, Y)
+    assert f"results from the checkpoint {path}" in caught.value.__notes__[0]
+    assert explain(caught.value) == 2
+    assert str(path) in capsys.readouterr().err
 
 
 def test_copies_of_rows_are_not_recorded(tmp_path):

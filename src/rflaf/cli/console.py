@@ -154,7 +154,7 @@ def explain(error: Exception) -> int:
         command = getattr(getattr(error, "ctx", None), "command_path", None) or "rflaf"
         message = f"{error.format_message().replace('Value error, ', '')} (see {command} --help)"
     elif isinstance(error, OSError | ValueError | MissingExtraError):
-        message = str(error)
+        message = " ".join([str(error), *getattr(error, "__notes__", ())])
     else:
         raise error
     remark(f"rflaf: {' '.join(message.split())}")

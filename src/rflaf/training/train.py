@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rflaf.errors import InvalidParameterError
 from rflaf.functions.losses import Loss, quantiles, same_units
 from rflaf.rows.blocks import MOST_ROWS, BlockSource
 from rflaf.rows.executors import Executor
@@ -35,7 +36,13 @@ def train_model(source: BlockSource, spec: FitSpec, rng: np.random.Generator, ex
     if not executor.elsewhere(source):
         rows = as_importance(source, spec.memory, merge=spec.splits is None and not spec.exposed)
     rows = of_mean_one(source, executor) if rows is None else rows
-    return _in_unit(_train_weighted(rows.source, spec, rng, executor), rows)
+    result = _train_weighted(rows.source, spec, rng, executor)
+    model = result.model
+    parts = (model.directions.W, model.directions.offset, model.activation.coefficients, model.v, model.intercept)
+    if not all(np.isfinite(part).all() for part in parts):
+        rule = "the numbers of a fitted model must be finite"
+        raise InvalidParameterError(rule, "some that are not", "Divide columns and targets by their spread.")
+    return _in_unit(result, rows)
 
 
 def _in_unit(result: FitResult, rows: WeightedRows) -> FitResult:

@@ -83,6 +83,8 @@ def render_report(
 ) -> str:
     """Return the page of `write_report` as text.
 
+    A model fitted beside an offset by the name of its column reads it from the tables.
+
     Parameters
     ----------
     model, X, y : as in `write_report`
@@ -92,8 +94,6 @@ def render_report(
     title : title of the page
     plan : the result of `rflaf.plan`, if already computed
     facts : further facts about the model by name, such as its origin or the time of the fit
-
-    A model fitted beside an offset by the name of its column reads it from the tables.
     """
     findings = gather(subject_of(model, feature_names), X, y, train, plan, facts or {})
     lead = f"{verdict(findings)} {overview.rung(findings.subject)}"

@@ -135,6 +135,7 @@ class FileSource(TableView):
         start = index * self.block_rows
         self.reader.check_unchanged()
         block = self.source.read(start, min(start + self.block_rows, self.n_samples), self._at_once)
+        self.reader.check_unchanged()  # while it was read
         return replace(block, first=start)
 
     @property
@@ -156,6 +157,7 @@ class FileSource(TableView):
         with self.reader.begin("draw rows", rows.size, rows.size) as display:
             taking = self.reader.pool.submit(self.source.take, rows, self._at_once, display.advance)
             block = taking.result()
+        self.reader.check_unchanged()
         return ArraySource(block.X, block.y, block.weight, self.block_rows)
 
 
@@ -166,7 +168,7 @@ def states_of(files: Sequence[str]) -> dict[str, tuple[int, ...]]:
         try:
             about = os.stat(file)
             found[file] = about.st_ino, about.st_size, about.st_mtime_ns
-        except FileNotFoundError:
+        except OSError:  # removed, or its folder, or no longer to be reached
             found[file] = ()
     return found
 
