@@ -103,6 +103,13 @@ def test_two_levels_are_shrunken_by_hand():
     assert_allclose(found[:, 0], [(0 + 3 * k) / (1 + k), (12 + 3 * k) / (3 + k)], rtol=1e-12)
 
 
+def test_two_levels_of_less_weight_than_one_row_are_shrunken_by_hand():
+    # n = (1/4, 1/2), means 0 and 4: M = 8/3, between 8/3, within .1 / 1; spread (8/3 - .1) / (3/4 - 5/16 / 3/4) = 7.7.
+    found = shrunken_means(np.array([0.25, 0.5]), np.array([[0.0], [2.0]]), np.array([0.5 * 16 + 0.1]))
+    k = 0.1 / 7.7
+    assert_allclose(found[:, 0], [8 / 3 * k / (0.25 + k), (2 + 8 / 3 * k) / (0.5 + k)], rtol=1e-9)
+
+
 def test_weight_beside_which_the_rest_is_rounding_shrinks_all():
     for share, shrinks in ((1e-14, True), (1e-9, False)):
         weight = np.array([1.0, share])
@@ -182,6 +189,13 @@ def test_a_correlation_above_five_nines_gives_the_target_away():
         assert giveaways(x, y).tolist() == found
     beyond = np.vstack([np.tile(y, (5, 1)), noise])  # only 20,000 rows are looked at
     assert giveaways(beyond, np.vstack([np.tile(y, (5, 1)), -noise])).tolist() == [0]
+
+
+def test_a_level_gives_the_target_away_and_a_column_of_one_level_does_not():
+    number = np.arange(40)
+    codes, target = np.column_stack([number % 7, number % 3, np.ones(40)]), (number % 3 == 2)[:, None]
+    assert giveaways(codes, target, (7, 3, 3)).tolist() == [1]
+    assert giveaways(codes, 5 - 2.0 * target, (7, 3, 3)).tolist() == [1]
 
 
 def test_giveaways_of_no_columns_are_none():

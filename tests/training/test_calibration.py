@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from threading import Thread
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -183,18 +186,32 @@ def test_sizes_left_out_follow_the_unit_of_the_errors_and_noise_has_one_size():
 def test_fifteen_columns_whose_quarters_tell_sizes_apart_are_read():
     rng = np.random.default_rng(4)
     X, weight = rng.standard_normal((300, 20)), rng.uniform(0.5, 2, 300)
-    log_size = X @ rng.permutation(np.linspace(0, 1, 20))[:, None] + 0.5 + 0.1 * rng.standard_normal((300, 2))
+    X[:, ::2] = X[:, ::2] > rng.uniform(-1.5, 1.5, 10)  # of two values, some of them rare
+    log_size = X @ rng.uniform(0, 1, (20, 2)) + [0.5, 30.0] + 0.1 * rng.standard_normal((300, 2))
     shares = np.zeros(20)
     for column in range(20):
         quarter = np.digitize(X[:, column], np.quantile(X[:, column], (0.25, 0.5, 0.75)), right=True)
         for output in range(2):
             mean = np.average(log_size[:, output], weights=weight)
             total = weight @ (log_size[:, output] - mean) ** 2
-            for some in (quarter == group for group in range(4)):
+            for some in (quarter == group for group in np.unique(quarter)):
                 of_group = np.average(log_size[some, output], weights=weight[some])
                 shares[column] += weight[some].sum() * (of_group - mean) ** 2 / total
     assert_array_equal(calibration._telling(X, log_size, weight), np.sort(np.argsort(-shares)[:15]))
     assert_array_equal(calibration._telling(X[:, :15], log_size, weight), np.arange(15))
+
+
+def test_steps_of_a_spread_alone_are_kept_out_of_the_log(caplog):
+    log = logging.getLogger("rflaf")
+    with caplog.at_level(logging.INFO, "rflaf"):
+        with calibration._unlogged():
+            log.info("a step")
+            log.warning("a warning")
+            other = Thread(target=log.info, args=("a step of another fit",))
+            other.start()
+            other.join()
+        log.info("the next step")
+    assert caplog.messages == ["a warning", "a step of another fit", "the next step"]
 
 
 def test_codes_are_read_as_cross_fitted_means_of_the_sizes_at_their_levels():
