@@ -144,6 +144,18 @@ def test_a_classifier_is_fitted_where_the_target_is_text(folder, capsys):
         assert (float(row["p(yes)"]) > 0.5) == (row["dear"] == "yes")
 
 
+def test_probabilities_have_standard_deviations(folder, tmp_path, capsys):
+    frame = pd.read_csv(folder / "dear.csv")
+    for name, loss in (("dear", "log_loss"), ("margins", "squared_hinge")):
+        rflaf.save(rflaf.RFLAFClassifier(16, loss=loss, random_state=0).fit(frame, "dear"), tmp_path / f"{name}.rflaf")
+    printed = output(capsys, "predict", tmp_path / "dear.rflaf", folder / "dear.csv", "--std").splitlines()
+    assert printed[0] == "dear,std(no),std(yes)"
+    expected = rflaf.load(tmp_path / "dear.rflaf").predict_proba(frame, return_std=True)[1]
+    assert np.allclose([[float(cell) for cell in line.split(",")[1:]] for line in printed[1:]], expected)
+    line = refusal(capsys, "predict", tmp_path / "margins.rflaf", folder / "dear.csv", "--std")
+    assert "--std needs a regression, or probabilities; got 'squared_hinge'" in line
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
 def test_predictions_are_those_of_python(folder, tmp_path, capsys, suffix):
     out = tmp_path / f"out.{suffix}"
@@ -319,7 +331,7 @@ def test_mistakes_of_every_kind_are_one_line(folder, tmp_path, capsys):
         "No such file or directory": ["predict", "/no/such.rflaf", data],
         "--probabilities needs a classifier": ["predict", model, data, "--probabilities"],
         "coverage must be a number between 0 and 1": ["predict", folder / "houses.rflaf", data, "--interval", "1.5"],
-        "--std needs a regression": ["predict", folder / "dear.rflaf", data, "--std"],
+        "return_std=True needs directions='refined'": ["predict", folder / "dear.rflaf", data, "--std"],
         "the table must have rows": ["predict", model, tmp_path / "head.csv", "--out", tmp_path / "out.csv"],
         "the table must have the target 'price'": ["evaluate", model, folder / "new.csv"],
     }

@@ -93,7 +93,7 @@ def same(ours, theirs):
         return type(ours) is type(theirs) and all(
             same(getattr(ours, name), getattr(theirs, name))
             for name in ours.__dataclass_fields__
-            if not name.startswith("_") and name != "outputs"
+            if not name.startswith("_") and name not in ("outputs", "shared")
         )
     if isinstance(ours, tuple | list):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))

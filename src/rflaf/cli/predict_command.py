@@ -57,7 +57,9 @@ class PredictCommand:
         out_option("Where to write: .csv, .parquet or .npz; - prints.", show_default="print"),
     ] = None
     probabilities: Annotated[bool, typer.Option("--probabilities", help="Add those of the classes.")] = False
-    std: Annotated[bool, typer.Option("--std", help="Add the standard deviation of a new observation.")] = False
+    std: Annotated[
+        bool, typer.Option("--std", help="Add standard deviations: of observations, or of probabilities.")
+    ] = False
     interval: Annotated[
         list[float] | None,
         typer.Option(help="Add an interval, or a set of labels, of this coverage.", show_default=False),
@@ -104,10 +106,17 @@ def _load(path: Path) -> Predictor:
 
 
 def _deviation(path: Path) -> _Columns:
-    """Return what gives the standard deviations of a regression; it needs the whole estimator."""
+    """Return what gives the standard deviations of a regression, or of probabilities; it needs the whole estimator."""
     estimator = load(path)
     if hasattr(estimator, "classes_"):
-        raise InvalidParameterError("--std needs a regression", "classification", "Leave it out.")
+        if not hasattr(estimator, "predict_proba"):
+            raise InvalidParameterError("--std needs a regression, or probabilities", estimator.loss, "Leave it out.")
+        return lambda table: {
+            f"std({label})": of_class
+            for label, of_class in zip(
+                estimator.classes_, estimator.predict_proba(table, return_std=True)[1].T, strict=True
+            )
+        }
     return lambda table: {
         "std": np.asarray(estimator.predict(table, return_std=True, **offsets_in(estimator, table))[1])
     }

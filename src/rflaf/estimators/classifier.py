@@ -30,6 +30,7 @@ from rflaf.functions.losses import (
     SquaredHinge,
     Tweedie,
 )  # fmt: skip
+from rflaf.model.doubt import deviations
 from rflaf.model.narrower import prune_at
 from rflaf.rows.files import is_files
 from rflaf.rows.inputs import is_frame
@@ -142,7 +143,7 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
 
     __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
     __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"out": UNUSED, "return_std": UNUSED}  # noqa: RUF012
     __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
@@ -236,6 +237,7 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
             first = not hasattr(self, "model_")
             if is_several(X, y) or (self._several and not first):
                 self._learn_several(fit, X, y, classes, sample_weight, half_life)
+                self._doubt = self._doubt if first else None
                 return self
             known = parameters.known_classes(classes, None if first else self.classes_)
             labels, found, weights = self._labels(fit, X, y, sample_weight, reset=first)
@@ -244,6 +246,7 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
             if first:
                 result = self._fit_labels(labels, found, weights, fit.begin)
             self._carry_on(self._targets(labels, found, weights), first, fit.begin, half_life)
+            self._doubt = self._doubt if first else None
         if first:
             self._warn(result)
         return self
@@ -283,13 +286,32 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
         return self.classes_[(f[:, 0] > 0).astype(int) if f.shape[1] == 1 else np.argmax(f, axis=1)]
 
     @available_if(gives_probabilities)
-    def predict_proba(self, X: Any, *, out: Array | None = None) -> Array:
+    def predict_proba(self, X: Any, return_std: bool = False, *, out: Any = None) -> Any:
         """Return the probabilities of the classes, (n_samples, n_classes), in the order of ``classes_``.
 
         Those of several labels are one array (n_samples, n_labels), as of scikit-learn's `MLPClassifier`: how likely
         each of them applies. Rows need not sum to one.
+
+        ``return_std`` adds the standard deviation of each probability, of the same shape: how far it would lie from
+        this one in fits to other rows of the same law. It says nothing of the label of a row, which stays uncertain
+        however many rows there are. Models of the folds of a fit set its level, and the curvature of the loss in the
+        output weights says how it differs between rows. ``out`` is a pair of arrays then.
         """
-        return self._by_decision(X, self._probabilities, out)
+        if not return_std:
+            return self._by_decision(X, self._probabilities, out)
+        check_is_fitted(self)
+        if self._doubt is None:
+            rule = "return_std=True needs directions='refined', 20 rows or more, and fit alone"
+            raise InvalidParameterError(rule, "nothing is known of other fits", "Call fit on all rows.")
+        of_mean, of_deviation = (None, None) if out is None else out
+        return self._by_decision(X, self._probabilities, of_mean), self._by_rows(X, self._deviations, of_deviation)
+
+    def _deviations(self, rows: Any) -> Array:
+        """Return the standard deviations of the probabilities at validated rows."""
+        assert self._doubt is not None
+        variance = self._doubt.of_features(self.model_.features(rows))
+        found = deviations(self.model_.decision(rows, self.n_jobs), variance, self._several)
+        return found.astype(rows.dtype, copy=False)
 
     @available_if(gives_probabilities)
     def predict_log_proba(self, X: Any, *, out: Array | None = None) -> Array:
@@ -306,7 +328,7 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
         refuse_new_weights(self, "prune")
         rows, pruned = self._dense_rows(X), copy.copy(self)
         pruned._adopt(prune_at(self.model_, rows, self.loss_, n_components))
-        pruned._radii = pruned._seen = None  # its errors are others
+        pruned._radii = pruned._seen = pruned._doubt = None  # its errors are others
         return pruned
 
     def __sklearn_tags__(self) -> Any:

@@ -10,9 +10,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.functions.losses import Logistic, Softmax
+from rflaf.model.doubt import Doubt
 from rflaf.rows.blocks import ArraySource, Block, BlockSource, LabelTargets, array_source
 from rflaf.rows.progress import Begin
 from rflaf.training.calibration import label_radii
+from rflaf.training.doubt import doubt_of
 from rflaf.training.final_fit import FitResult
 
 from . import parameters
@@ -33,6 +35,10 @@ class LearnsLabels(RandomFeatureEstimator):
 
     classes_: Array
     _several = False  # whether every label is a target of its own, and any number of them may apply to a row
+    _doubt: Doubt | None = None
+
+    def _judge(self, result: FitResult) -> None:
+        self._doubt = doubt_of(result.model, result.loss, result.judged, result.refits)
 
     def _labels(
         self, fit: Fitting, X: Any, y: Any, sample_weight: Any, reset: bool = True

@@ -28,6 +28,7 @@ from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.model.ridge import Remedy, RidgeSolution
 from rflaf.rows.blocks import in_double_precision
 
+from .doubt import Refits
 from .held_out import (
     HeldOut,
     Judged,
@@ -113,6 +114,7 @@ class FitResult:
     centre: Array | None = None
     judged: Judged | None = None
     profile: Profile | None = None
+    refits: Refits | None = None
 
 
 def conclude(fit: Fit, fitted: Fitted, model: RandomFeatureModel, alpha: float, **found: Any) -> FitResult:

@@ -24,6 +24,7 @@ from rflaf.training.solvers.refined.smoothing import CLASSES
 from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .blend import blend
+from .doubt import refits_of
 from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
 from .held_out import HeldOut, Judged, among_used, judged, report_held_out, rows_in_use
 from .problem import Fit
@@ -75,7 +76,8 @@ def refine(fit: Fit) -> FitResult:
     training = {"bandwidth": bandwidth, "trace": trace, "stop_reason": reason}
     alpha = found.recipes[0].alpha
     found_out = {"trials": found.trials, "outliers": found.outliers, "held_out": _held_out(fit, found)}
-    return conclude(fit, fitted, model, alpha, **training, **found_out, judged=_judged(fit, found))
+    refits = refits_of(found, fit.problem.moments.n_used)
+    return conclude(fit, fitted, model, alpha, **training, **found_out, judged=_judged(fit, found), refits=refits)
 
 
 def _held_out(fit: Fit, found: Settled) -> HeldOut | None:
@@ -101,8 +103,12 @@ def _calibrated(fit: Fit, found: Settled, refined: Refined, intercept: Array) ->
     if factor == 1:
         return found, refined, intercept
     _log.info("search: the rows held out show models that are too sure: log odds times %.3g", factor)
-    outputs = base + factor * (found.outputs - base)
-    return replace(found, outputs=outputs), replace(refined, V=factor * refined.V), base + factor * (intercept - base)
+    outputs, shared = (base + factor * (f - base) for f in (found.outputs, found.shared))
+    return (
+        replace(found, outputs=outputs, shared=shared),
+        replace(refined, V=factor * refined.V),
+        base + factor * (intercept - base),
+    )
 
 
 def _mean_weight(fit: Fit) -> float:

@@ -27,6 +27,7 @@ from rflaf.training.solvers.refined.search import Hunt
 from rflaf.training.solvers.refined.smoothing import CLASSES
 
 from .algorithm1 import run_algorithm1
+from .doubt import Refits, share_kept
 from .final_fit import FitResult
 from .held_out import among_used, folds_of_splits, judged, report_held_out, rows_in_use
 from .levels import hunt_on_indicators, on_codes, with_indicators
@@ -127,7 +128,8 @@ def _with_rows_held_out(fit: Fit, hunt: Hunt, chosen: Rival, result: FitResult) 
     """Return the result with what the rival says of the rows held out."""
     rows = hunt.held_out[: chosen.losses.size]
     y, weight = hunt.table.y[rows], hunt.table.weight[rows]
-    result = replace(result, judged=judged(fit, hunt.table.X, rows, y, chosen.outputs, weight))
+    refits = Refits(share_kept(hunt, fit.problem.moments.n_used))
+    result = replace(result, judged=judged(fit, hunt.table.X, rows, y, chosen.outputs, weight), refits=refits)
     if fit.source.n_samples > SEARCH_ROWS and fit.spec.splits is None:  # the search saw a sample of the rows
         return result
     used = rows_in_use(fit.source)[0]

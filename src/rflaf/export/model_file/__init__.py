@@ -54,7 +54,7 @@ def save(
     With ``dtype="float32"`` the file is for predictions and a fraction of its size: curves and activations are in
     single precision, which moves answers by less than 1e-5 of their spread, and so are the ends of intervals, rounded
     outwards. Left out are ``trials_`` and the sums from which `partial_fit`, `prune` and ``return_std`` of a model
-    without intervals go on.
+    without intervals, or of probabilities, go on.
     """
     from .writing import header_of
 

@@ -13,6 +13,7 @@ from rflaf.functions.bases import RBFBasis
 from rflaf.functions.curves import ColumnCurves, Knots
 from rflaf.functions.densities import Directions
 from rflaf.functions.smooth_bases import FixedActivation, PolynomialBasis
+from rflaf.model.doubt import Doubt
 from rflaf.model.intervals import ErrorBands, Radii, Spread
 from rflaf.model.last_layer import LastLayer
 from rflaf.model.normal_equations import NormalEquations
@@ -193,6 +194,14 @@ def read_radii(node: Node, n_outputs: int) -> Radii:
     if (np.diff(levels) <= 0).any() or not (radii[1:] >= radii[:-1]).all() or np.isnan(radii).any():
         raise node.refuse("rising")
     return Radii(levels, radii)
+
+
+def read_doubt(node: Node, width: int, n_outputs: int) -> Doubt:
+    """Return the variance of the log odds of a classification."""
+    level = node["level"].array(n_outputs)
+    if (level < 0).any():
+        raise node["level"].refuse("at least zero")
+    return Doubt(node["mean"].array(width), node["covariance"].array(width + 1, width + 1), level)
 
 
 def read_profile(node: Node, n_features: int, n_outputs: int) -> Profile:

@@ -23,6 +23,7 @@ from .parts import (
     check_shapes,
     check_work,
     read_bands,
+    read_doubt,
     read_equations,
     read_features,
     read_label,
@@ -165,6 +166,8 @@ def _read_estimator(header: Node) -> Any:
     estimator._seen = fitted["seen"].maybe(lambda node: _read_seen(node, result.model.n_components, n_outputs))
     if issubclass(kind, estimators.RFLAFClassifier):
         estimator._radii = fitted.get("radii").maybe(lambda node: read_radii(node, 1))
+        width = result.model.n_components
+        estimator._doubt = fitted.get("doubt").maybe(lambda node: read_doubt(node, width, n_outputs))
     elif issubclass(kind, estimators.RFLAFRegressor):
         estimator._bands = fitted.get("bands").maybe(
             lambda node: read_bands(node, n_features, n_outputs, result.loss.n_levels)

@@ -111,6 +111,7 @@ def _fitted(estimator: Any, small: bool) -> dict[str, Any]:
         "profile": estimator._profile,
         "bands": getattr(estimator, "_bands", None),
         "radii": getattr(estimator, "_radii", None),
+        "doubt": None if small else getattr(estimator, "_doubt", None),
         "several_labels": bool(getattr(estimator, "_several", False)),
         "seen": None if seen is None else {"equations": seen.equations, "memory": seen.past},
     }

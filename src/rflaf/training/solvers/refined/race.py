@@ -59,7 +59,8 @@ class Settled:
     """The outcome of a search: the hunt on the columns kept, the trials with the best first, and its shape.
 
     ``recipes`` share the components of the final model among them, the best first; ``outputs`` (n_held_out, O) is
-    what their mean says of the rows held out, and ``error`` its loss.
+    what their mean says of the rows held out, and ``error`` its loss; ``shared`` (n_splits, n_shared, O) what the
+    means of every split say of the same rows.
     """
 
     hunt: Hunt
@@ -69,6 +70,7 @@ class Settled:
     recipes: tuple[Recipe, ...]
     outputs: Array
     factors: tuple[float, ...]
+    shared: Array
 
     @property
     def error(self) -> float:
@@ -122,8 +124,9 @@ def settle(hunt: Hunt, shape: Shape, search_for: Search, executor: Executor) -> 
         shape = replace(shape, n_components=trials[0].width)
     blended = _blend(hunt, shape, _judged(hunt, trials))
     outputs = np.mean([trial.outputs for trial in blended], axis=0)
+    shared = np.mean([trial.shared for trial in blended], axis=0)
     recipes, factors = zip(*((trial.recipe, trial.factor) for trial in blended), strict=True)
-    return Settled(hunt, tuple(trials), shape, outliers, recipes, outputs, factors)
+    return Settled(hunt, tuple(trials), shape, outliers, recipes, outputs, factors, shared)
 
 
 def _to_try_again(hunt: Hunt, shape: Shape, trials: Sequence[Trial]) -> Sequence[Trial]:

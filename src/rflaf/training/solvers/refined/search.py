@@ -36,6 +36,7 @@ MOST_FOLDED_ROWS = 12_000  # up to here every row is held out once
 _VERY_FEW_ROWS, _MOST_FOLDS, USUAL_FOLDS = 120, 10, 5
 _MANY_ROWS, _FOLDS_OF_MANY = 3000, 3  # of the usual folds, that are held out of more rows
 _START_ROWS = 4000  # that the spread of the first projections is measured on
+_SHARED_ROWS = 300  # that the models of all folds answer
 _WEAK, _WEAK_SHARE = 0.1, 0.25  # of the strongest column; of the columns, before another search is worth its time
 _MOST_ROUNDS = 3  # of leaving out columns
 TO_DEVIATIONS = 1.4826  # from a median absolute deviation to the standard deviation of a normal law
@@ -51,7 +52,8 @@ _KEPT_DEVIATIONS = 3.0  # of the noise: what is farther off pulls no harder
 class Trial:
     """A candidate's held-out loss and outputs (n_held_out, O), and the strength of its columns (n_features,).
 
-    Log odds are those of the candidate times ``factor``, around those of the shares of the classes.
+    Log odds are those of the candidate times ``factor``, around those of the shares of the classes. ``shared``
+    (n_splits, n_shared, O) are those that the models of all splits give to the same rows.
     """
 
     recipe: Recipe
@@ -60,10 +62,12 @@ class Trial:
     outputs: Array = field(repr=False)
     strength: Array = field(default_factory=lambda: np.zeros(0), repr=False)
     factor: float = 1.0
+    shared: Array = field(default_factory=lambda: np.zeros((0, 0, 0)), repr=False)
 
 
 _Key = tuple[Recipe, int, float, int]  # recipe, width, effort, split
-_Answer = tuple[Array, Array]  # outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,)
+# Outputs on the rows held out, (n_held_out, O); strength of the columns, (n_features,); outputs on the rows shared.
+_Answer = tuple[Array, Array, Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,7 @@ class Hunt:
 
     ``scales``, where given, holds a scale of the columns for every split, that its rows held out have no part in.
     ``lessons``, where given, holds targets to train on, (n_rows, n_outputs), for every split and, last, for all rows;
-    those of the table judge.
+    those of the table judge. The models of all splits answer the rows ``shared``, (n_shared,), by which they differ.
     """
 
     table: RowsInMemory
@@ -94,6 +98,7 @@ class Hunt:
     effort: float
     scales: tuple[Array, ...] = ()
     lessons: tuple[Array, ...] = ()
+    shared: Array = field(default_factory=lambda: np.zeros(0, np.intp))
     _encoded: dict[tuple[int, bool, bytes], tuple[Encoding, Rows]] = field(default_factory=dict, init=False, repr=False)
     _trained: dict[_Key, tuple[Loss, list[_Answer]]] = field(default_factory=dict, init=False, repr=False)
 
@@ -183,18 +188,23 @@ class Hunt:
         start = self.table.X[kept[:_START_ROWS]]
         trainer = start_trainer(encoding, rows, start, part.shape, part.recipe, part.generator, kept.size)
         train_alone(trainer, part.generator, rows, kept, self.effort)
-        return trainer.outputs(rows, held_out), trainer.strength()
+        return trainer.outputs(rows, held_out), trainer.strength(), trainer.outputs(rows, self.shared)
 
     def _judge(self, shape: Shape, recipe: Recipe, answers: Sequence[Sequence[_Answer]]) -> Trial:
         """Judge the mean of the members of a candidate on the rows held out by every split."""
-        outputs, strengths = [], []
+        outputs, strengths, shared = [], [], []
         for of_split in answers:
-            members, moved = zip(*of_split, strict=True)
+            members, moved, others = zip(*of_split, strict=True)
             outputs.append(np.mean(members, axis=0))
+            shared.append(np.mean(others, axis=0))
             strengths.append(np.sqrt(np.sum([strength**2 for strength in moved], axis=0)))
         held_out_outputs, factor = self._no_surer(shape, np.concatenate(outputs))
         error = self.mean_loss(shape.loss, held_out_outputs)
-        return Trial(recipe, shape.n_components, error, held_out_outputs, np.max(strengths, axis=0), factor)
+        strength, alike = np.max(strengths, axis=0), np.array(shared)
+        if factor != 1:
+            base = shape.base_of(alike.shape[2])
+            alike = base + np.float32(factor) * (alike - base)
+        return Trial(recipe, shape.n_components, error, held_out_outputs, strength, factor, alike)
 
     def _no_surer(self, shape: Shape, outputs: Array) -> tuple[Array, float]:
         """Return outputs no surer than the rows held out allow, and the factor on them.
@@ -246,7 +256,10 @@ def hold_out(
         places = np.arange(max(1, round(_HELD_OUT * table.n_rows)))
         held_out = [order[places if classes is None else (places / _HELD_OUT).astype(np.intp)]]
     splits = tuple((np.setdiff1d(order, rows), np.sort(rows)) for rows in held_out)
-    return Hunt(table, mean, scale, splits, int(rng.integers(2**31)), effort)
+    hunt = Hunt(table, mean, scale, splits, int(rng.integers(2**31)), effort)
+    if classes is None or not hunt.is_folded:
+        return hunt
+    return replace(hunt, shared=np.sort(order[:: -(-table.n_rows // _SHARED_ROWS)]))
 
 
 @dataclass(frozen=True, slots=True)
