@@ -1,6 +1,6 @@
 """Ours beside boosted trees on real tables, from the records of breadth.py: for the README and docs/evidence.md.
 
-    python benchmarks/breadth.py --sets all --kinds tables --seeds 1 \
+    python benchmarks/breadth.py --sets all --kinds tables --seeds 2 \
         --methods ours lightgbm-100 lightgbm-1000 catboost --out docs/results/tables.jsonl
     python benchmarks/table_ranks.py [--records FILE] [--out FOLDER]
 
