@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 from data import linear_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
-from rflaf.functions._kernels.cholesky import factor_in_place
+from rflaf.functions._kernels.cholesky import factor_in_place, solve_in_place
 from rflaf.model.normal_equations import NormalEquations
 from rflaf.model.ridge import Remedy, RidgeFactor, RidgeSolution, walk_downhill
 
@@ -624,6 +625,47 @@ def test_factors_are_made_in_several_threads_at_once():
         assert all(threads.map(factor_in_place, copies))
     for other in copies[1:]:
         np.testing.assert_array_equal(np.tril(other), np.tril(copies[0]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("size", "n_sides"), [(1, 1), (7, 2), (130, 130)])
+def test_systems_are_solved_in_place_as_scipy_solves_them(size, n_sides, dtype):
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((2 * size, size))
+    A, B = np.asfortranarray(root.T @ root, dtype), np.asfortranarray(rng.standard_normal((size, n_sides)), dtype)
+    factor, solve = scipy.linalg.get_lapack_funcs(("potrf", "potrs"), (A,))
+    expected, failed = solve(factor(A, lower=1, clean=0)[0], B, lower=1)
+    assert factor_in_place(A)
+    solve_in_place(A, B)
+    assert not failed
+    np.testing.assert_array_equal(B, expected)
+
+
+@pytest.mark.parametrize(
+    ("L", "B", "rule"),
+    [
+        (np.eye(3, order="F"), np.ones((3, 2)), "order of Fortran"),
+        (np.eye(3, order="F"), np.broadcast_to(np.ones((1, 1)), (3, 1)), "order of Fortran"),
+        (np.eye(3, order="F"), np.ones((2, 1)), "same rows"),
+        (np.eye(3, order="F"), np.ones((3, 1), np.float32), "precision"),
+    ],
+    ids=["C", "read-only", "shorter", "single"],
+)
+def test_what_cannot_be_solved_in_place_is_refused(L, B, rule):
+    with pytest.raises(ValueError, match=rule):
+        solve_in_place(L, B)
+
+
+def test_systems_are_solved_in_several_threads_at_once():
+    root = np.random.default_rng(0).standard_normal((300, 200))
+    factor = np.asfortranarray(root.T @ root)
+    assert factor_in_place(factor)
+    inverses = [np.asfortranarray(np.eye(200)) for _ in range(8)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(solve_in_place, [factor] * 8, inverses))
+    np.testing.assert_allclose(inverses[0] @ (root.T @ root), np.eye(200), atol=1e-6)
+    for other in inverses[1:]:
+        np.testing.assert_array_equal(other, inverses[0])
 
 
 # Single precision

@@ -1,4 +1,4 @@
-"""Cholesky factors in place, without the interpreter lock that SciPy holds: several threads can factor at once."""
+"""Cholesky factors and their systems in place, without the interpreter lock that SciPy holds while it solves."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 
 _Int = ctypes.POINTER(ctypes.c_int)
-_Routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _Int, ctypes.c_void_p, _Int, _Int)  # releases the lock
-_ROUTINES = {np.dtype(np.float32): "spotrf", np.dtype(np.float64): "dpotrf"}
+_Matrix = ctypes.c_void_p, _Int  # and its leading dimension
+_Factor = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _Int, *_Matrix, _Int)  # these release the lock
+_Solve = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _Int, _Int, *_Matrix, *_Matrix, _Int)
+_LETTERS = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
 
 def factor_in_place(A: NDArray[Any]) -> bool:
@@ -24,9 +26,31 @@ def factor_in_place(A: NDArray[Any]) -> bool:
     (True, array([[2., 0.],
            [1., 2.]]))
     """
-    if not A.flags.f_contiguous or not A.flags.writeable:
-        raise ValueError("a matrix is factored in place if it is writeable and in the order of Fortran")
-    routine = _Routine(get_cython_function_address("scipy.linalg.cython_lapack", _ROUTINES[A.dtype]))
+    _refuse_others(A)
     n, failed = ctypes.c_int(len(A)), ctypes.c_int(0)
-    routine(b"L", n, A.ctypes.data, n, failed)
+    _Factor(_address("potrf", A))(b"L", n, A.ctypes.data, n, failed)
     return failed.value == 0
+
+
+def solve_in_place(L: NDArray[Any], B: NDArray[Any]) -> None:
+    """Replace ``B`` (n, m) by X with L L' X = B, both in Fortran order; ``L`` is of `factor_in_place`.
+
+    >>> L, B = np.array([[2.0, 0.0], [1.0, 2.0]], order="F"), np.array([[8.0], [14.0]], order="F")
+    >>> solve_in_place(L, B)
+    >>> B.ravel()
+    array([0.75, 2.5 ])
+    """
+    _refuse_others(L, B)
+    if L.shape != (len(B), len(B)) or L.dtype != B.dtype:
+        raise ValueError("a factor and what it solves for have the same rows and precision")
+    n, m, failed = ctypes.c_int(len(B)), ctypes.c_int(B.shape[1]), ctypes.c_int(0)
+    _Solve(_address("potrs", L))(b"L", n, m, L.ctypes.data, n, B.ctypes.data, n, failed)
+
+
+def _refuse_others(*matrices: NDArray[Any]) -> None:
+    if not all(A.flags.f_contiguous and A.flags.writeable for A in matrices):
+        raise ValueError("a matrix is factored or solved in place if it is writeable and in the order of Fortran")
+
+
+def _address(routine: str, A: NDArray[Any]) -> Any:
+    return get_cython_function_address("scipy.linalg.cython_lapack", _LETTERS[A.dtype] + routine)

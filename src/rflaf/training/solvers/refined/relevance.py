@@ -14,6 +14,7 @@ import numpy as np
 import scipy  # its parts are imported on first use
 
 from rflaf.errors import Array
+from rflaf.functions._kernels.cholesky import factor_in_place, solve_in_place
 
 _MOST_STEPS = 40
 _FIRST_NOISE = 0.1
@@ -82,12 +83,11 @@ class Likelihood:
         smooth *= signal
         K[...] = smooth
         K[np.diag_indices(n_rows)] += noise + _JITTER
-        _, failed = scipy.linalg.lapack.dpotrf(K, lower=1, clean=0, overwrite_a=1)
-        if failed:
+        if not factor_in_place(K):
             return np.inf, np.zeros(logs.size)
         inverse[...] = 0
         np.fill_diagonal(inverse, 1)
-        scipy.linalg.lapack.dpotrs(K, inverse, lower=1, overwrite_b=1)
+        solve_in_place(K, inverse)
         solved = inverse @ y
         value = 0.5 * float(np.sum(y * solved)) + n_outputs * float(np.log(np.diag(K)).sum())
         slope = np.multiply(inverse, n_outputs, out=product)  # of the value in K
