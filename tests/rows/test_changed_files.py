@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
 import pytest
 
 from rflaf import RFLAFRegressor
@@ -21,7 +25,6 @@ MODEL = RFLAFRegressor(3, directions="random", alpha=1e-3, random_state=0, n_job
 
 
 def write(kind, folder, values):
-    pa = pytest.importorskip("pyarrow")
     path = folder / f"rows.{kind}"
     if kind == "npy":
         np.save(path, values)
@@ -127,6 +130,47 @@ def test_a_numpy_file_cut_short_names_itself(tmp_path, monkeypatch):
         file[4000:5000]
     with pytest.raises(InvalidParameterError, match=r"one whole array; got .*rows.npy"):
         MODEL.fit(path, Y)
+
+
+@pytest.mark.parametrize("values", [X, Y, Y > 0, np.array(["one", "two"])[(Y > 0) * 1], X.astype(">f4")], ids=str)
+def test_rows_by_their_numbers_are_read_and_a_file_cut_short_names_itself(values, tmp_path):
+    np.save(tmp_path / "rows.npy", values)
+    file, rows = NumpyFile.open(str(tmp_path / "rows.npy")), np.array([0, 7, 8, 4990, 4999])
+    np.testing.assert_array_equal(file[rows], values[rows])
+    assert file[rows].dtype == values.dtype
+    os.truncate(file.path, (tmp_path / "rows.npy").stat().st_size - 3 * values[:1].nbytes - 1)
+    with pytest.raises(InvalidParameterError, match=r"rows.npy must hold all rows .* 5000; got '4996 whole ones'"):
+        file[rows]
+
+
+CUT = """
+import os, sys
+from rflaf.errors import InvalidParameterError
+from rflaf.rows.files.chunks import read_chunks
+chunks = read_chunks(sys.argv[1], block_bytes=1)
+next(chunks)
+n_rows = next(chunks).num_rows
+os.truncate(sys.argv[1], os.path.getsize(sys.argv[1]) // 2)
+try:
+    while True:
+        n_rows += next(chunks).num_rows
+except InvalidParameterError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("kind", ["npy", "arrow", "stream"])
+def test_a_file_cut_short_while_its_chunks_are_read_does_not_end_the_process(kind, tmp_path):
+    path = tmp_path / f"rows.{kind.replace('stream', 'arrow')}"
+    many = np.tile(X, (40, 1))
+    if kind == "npy":
+        np.save(path, many)
+    else:
+        table = pa.table({"a": many[:, 0], "b": many[:, 1]})
+        with (ipc.new_file if kind == "arrow" else ipc.new_stream)(str(path), table.schema) as file:
+            file.write_table(table, 10_000)
+    done = subprocess.run([sys.executable, "-c", CUT, str(path)], capture_output=True, text=True, check=True)
+    assert "rows.npy must be readable" in done.stdout or "rows.arrow must be readable" in done.stdout
 
 
 def test_nobody_is_advised_to_unpickle_a_file_that_is_no_array(tmp_path):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rflaf.rows.indicators import indicator_starts, indicators
 from rflaf.rows.inputs import encode_rows
-from rflaf.rows.tables import make_encoding, summarise
+from rflaf.rows.tables import cells, make_encoding, summarise
 from rflaf.rows.tables.cells import as_table, dictionary_of, is_declared
 from rflaf.rows.tables.statistics import giveaways
 
@@ -52,7 +52,7 @@ def held_by(column):
         "pandas' own texts": pd.DataFrame({"a": pd.Series(column, dtype="str")}),
         "polars": pl.DataFrame({"a": column.tolist()}),
         "large": plain.cast(pa.schema({"a": pa.large_string()})),
-        "views": plain.cast(pa.schema({"a": pa.string_view()})),
+        "views": pa.table({"a": pa.array(column.tolist(), pa.string_view())}),
         "chunks": pa.concat_tables([plain[:1000], plain[1000:1000], plain[1000:1700], plain[1700:]]),
         "coded": as_table(plain, coded=True),
         "coded, of a longer one": as_table(pa.concat_tables([pa.table({"a": ["more"]}), plain]), coded=True)[1:],
@@ -134,6 +134,15 @@ def test_views_are_coded_by_way_of_plain_texts_where_arrow_cannot():
             return pa.array(["a", "b", "a"], kind)
 
     assert dictionary_of(Old()).to_pylist() == ["a", "b", "a"]
+
+
+def test_views_are_plain_texts_from_the_start_where_arrow_casts_none(monkeypatch):
+    table = held_by(texts())["views"].append_column("b", pa.array(np.arange(N_ROWS)))
+    monkeypatch.setattr(cells, "_casts_views", lambda: False)
+    old = as_table(table)
+    assert old.schema.types == [pa.string(), pa.int64()]
+    assert old.to_pydict() == table.to_pydict()
+    assert as_table(table, coded=True)["a"].type.value_type == pa.string()
 
 
 def test_only_the_columns_of_the_model_are_converted():

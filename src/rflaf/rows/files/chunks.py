@@ -18,7 +18,7 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.tables import clean, refuse_repeated, require_arrow
-from rflaf.rows.tables.cells import valid
+from rflaf.rows.tables.cells import valid, without_views
 
 from .csv_layout import Layout, explain_csv, find_layout
 from .table import Table, find_files, kind_of, refuse_absent
@@ -149,23 +149,26 @@ def _parquet_chunks(path: Path, block_bytes: int | None, needed: Sequence[str] |
 
 
 def _arrow_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
-    """Arrow IPC files, which Feather files are too; a stream of batches is read as one."""
+    """Arrow IPC files, which Feather files are too; a stream of batches is read as one.
+
+    They are not mapped: of a file that is cut short meanwhile, the system would end this process.
+    """
     pa = require_arrow()
     import pyarrow.ipc as ipc
 
-    with pa.memory_map(str(path)) as mapped:
+    with pa.OSFile(str(path)) as opened:
         try:
-            file = ipc.open_file(mapped)
+            file = ipc.open_file(opened)
             batches = (file.get_batch(number) for number in range(file.num_record_batches))
         except pa.ArrowInvalid:
-            mapped.seek(0)
-            file = batches = ipc.open_stream(mapped)
-        yield file.schema.empty_table()
+            opened.seek(0)
+            file = batches = ipc.open_stream(opened)
+        yield without_views(file.schema.empty_table())
         at_once = _rows_of(block_bytes, len(file.schema))
         for batch in batches:
             batch.validate(full=True)  # texts of a damaged file may lie anywhere in memory
             for start in range(0, batch.num_rows, at_once):
-                yield pa.Table.from_batches([batch.slice(start, at_once)])
+                yield without_views(pa.Table.from_batches([batch.slice(start, at_once)]))
 
 
 def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
@@ -188,14 +191,12 @@ def _npz_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
 
 def _npy_chunks(path: Path, block_bytes: int | None) -> Iterator[Any]:
     """Columns of a matrix are called by number, from "0"."""
-    rows = np.load(path, mmap_mode="r", allow_pickle=False)
-    rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2:
-        raise ValueError(f"its array has {rows.ndim} dimensions, not one or two")
-    at_once = _rows_of(block_bytes, rows.shape[1])
-    for start in (-at_once, *range(0, rows.shape[0], at_once)):
-        some = np.array(rows[max(start, 0) : start + at_once])
-        yield require_arrow().table({str(at): np.ascontiguousarray(some[:, at]) for at in range(rows.shape[1])})
+    with path.open("rb") as file:
+        array = _StoredArray(file, path.name)
+        at_once = _rows_of(block_bytes, int(np.prod(array.shape[1:])))
+        for n_rows in (0, *[at_once] * -(-array.shape[0] // at_once)):
+            rows = array.read(n_rows).reshape(-1, *(array.shape[1:] or (1,)))
+            yield require_arrow().table({str(at): np.ascontiguousarray(rows[:, at]) for at in range(rows.shape[1])})
 
 
 class _StoredArray:

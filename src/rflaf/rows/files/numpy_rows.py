@@ -1,6 +1,7 @@
 """Rows of NumPy files, read in pieces.
 
-They are read, not mapped: pages of a map would count as memory of this process until the system takes them back.
+They are read, not mapped: pages of a map would count as memory of this process until the system takes them back, and
+the system ends a process that looks at a map whose file was cut short.
 """
 
 from __future__ import annotations
@@ -47,17 +48,30 @@ class NumpyFile:
     def __getitem__(self, rows: Any) -> Array:
         """Return a range of rows, or rows by their numbers."""
         if not isinstance(rows, slice):
-            return np.asarray(_map(self.path)[rows])
+            return self._picked(rows)
         start, stop, _ = rows.indices(self.shape[0])
         width = prod(self.shape[1:])
         found = np.fromfile(
             self.path, self.dtype, (stop - start) * width, offset=self.offset + start * width * self.dtype.itemsize
         )
         if found.size < (stop - start) * width:
-            rule = f"{self.path} must hold all rows that its header promises, {self.shape[0]}"
-            found_rows = start + found.size // max(width, 1)
-            raise InvalidParameterError(rule, f"{found_rows} whole ones", "It was cut short: write it again.")
+            raise self._cut_short(start + found.size // max(width, 1))
         return found.reshape(stop - start, *self.shape[1:])
+
+    def _picked(self, rows: Array) -> Array:
+        found = np.empty((rows.size, *self.shape[1:]), self.dtype)
+        row_bytes = prod(self.shape[1:]) * self.dtype.itemsize
+        to_fill = found.reshape(-1).view(np.uint8).data
+        with open(self.path, "rb", buffering=0) as file:
+            for at, row in enumerate(rows.tolist()):
+                file.seek(self.offset + row * row_bytes)
+                if file.readinto(to_fill[at * row_bytes : (at + 1) * row_bytes]) < row_bytes:
+                    raise self._cut_short((os.fstat(file.fileno()).st_size - self.offset) // row_bytes)
+        return found
+
+    def _cut_short(self, n_rows: int) -> InvalidParameterError:
+        rule = f"{self.path} must hold all rows that its header promises, {self.shape[0]}"
+        return InvalidParameterError(rule, f"{n_rows} whole ones", "It was cut short: write it again.")
 
 
 def _map(path: str) -> Array:
