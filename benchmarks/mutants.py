@@ -99,7 +99,12 @@ REASONS = {  # part of a line -> why a mutant of it may live
     "SPREAD_MEMORY =": "another size of memory is as good",
     "default_rng(0)": "another seed is as good",
     "max(self.n_used, 1)": "of a single row the statistic is its target in any unit",
+    "floats hold every sum": "the sum by slices is as exact",
+    "bits + _TILE + 1": "a slice of a bit less is as exact",
+    "bits = at - 53": "likewise",
     "overwrite_a": "in place or not: the same numbers",
+    "overwrite_b": "likewise",
+    "_FIRST_POWERS = ": "other rates to begin with are as good",
     "finfo(float).tiny": "guards a division by zero",
     "finfo(float).eps": "a rounding bound within a factor of two",
 }

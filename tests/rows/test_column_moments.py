@@ -47,6 +47,29 @@ def test_totals_of_every_other_number_are_their_own():
     assert Moments.of(values[::2]) == Moments.of(values[::2].copy())
 
 
+@pytest.mark.parametrize("values", NUMBERS.values(), ids=NUMBERS)
+def test_moments_of_chunks_add_up_to_those_of_the_column(values):
+    for cut in (0, 1, values.size // 2, values.size):
+        assert Moments.of(values[:cut]) + Moments.of(values[cut:]) == Moments.of(values)
+    whole, broken = Moments.of(np.array([3.0, -2.0])), Moments.of(np.array([0.5]))
+    assert whole + broken == broken + whole == Moments(3, 3 << 1073, -2.0, 3.0, False)
+
+
+def test_sums_of_whole_numbers_that_floats_do_not_hold_are_exact():
+    assert Moments.of(np.array([2.0**53, 1.0, 1.0])).total == 2**53 + 2 << 1074
+    assert Moments.of(np.array([2.0**53, 1.0]), np.array([1, 2])).total == 2**53 + 2 << 1074
+
+
+def test_means_are_those_of_fractions_and_of_nothing_zero():
+    for values in NUMBERS.values():
+        mean = sum(map(Fraction, values[:500].tolist())) / values[:500].size
+        assert Moments.of(values[:500]).mean == float(mean)
+    nothing = Moments()
+    assert nothing == Moments(0, 0, np.inf, -np.inf, True) == Moments.of(np.empty(0))
+    assert (nothing.mean, nothing.finite) == (0.0, True)
+    assert (Moments(1, 0, 0.0, np.inf).finite, Moments(1, 0, -np.inf, 0.0).finite) == (False, False)
+
+
 @pytest.mark.parametrize("at", [0, 5000])
 def test_one_fraction_among_whole_numbers_is_seen(at):
     values = np.arange(10_000.0)
