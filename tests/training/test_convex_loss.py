@@ -734,6 +734,21 @@ def test_columns_without_effect_do_not_keep_separable_classes_from_the_solution(
     assert wide.objective == pytest.approx(plain.objective, rel=1e-3)
 
 
+@pytest.mark.parametrize("seed", [2, 5])
+def test_terms_that_cancel_are_rounding_and_end_no_step_in_halvings(seed):
+    """Three columns that are all but the same, without a ridge: the objective rounds more than its value tells."""
+    rng = np.random.default_rng(seed)
+    same = rng.standard_normal((60, 1))
+    Z = same + 1e-4 * rng.standard_normal((60, 3))
+    f = (Z - same) @ rng.standard_normal((3, 3)) / 1e-4 * 3
+    y = np.eye(3)[np.argmax(f + rng.gumbel(size=f.shape), axis=1)]
+    weight = np.maximum(rng.standard_normal(60), 0)
+    risk = risk_of(Z, y, Softmax(), weight, block_rows=60)
+    solution = minimise_risk(risk, 0.0, base_of(Softmax(), y, weight), 1e-10, 500)
+    assert solution.gradient < 1e-8
+    assert solution.n_passes < 1500
+
+
 @pytest.mark.usefixtures("each_solver")
 @pytest.mark.parametrize("value", [0.0, 0.1])
 @each(LOSSES)

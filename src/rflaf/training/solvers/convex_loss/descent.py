@@ -20,6 +20,8 @@ _ROUNDED_FEATURES = 1000  # beyond, weighting the products by curvature costs as
 _HALVINGS = 30
 _ROUND = 60  # steps of L-BFGS between two whitenings
 _STALLED = 40  # steps without a smaller gradient or a lower objective
+_FAR_TOO_LONG, _MOST_TOO_LONG = 8, 4  # halvings of a step that rounding made, and such steps until the end
+_NEAR = 100.0  # times the limit of the gradient, where that may be
 _LONGEST = 10.0  # longest step, relative to 1 + |x|
 _FEW_ROWS = 1000  # up to this many rows a far tighter tolerance is cheap
 _FAR_BEYOND, _BEYOND = 1e-8, 1e-3
@@ -201,23 +203,25 @@ def descend(problem: Smooth, x: Array, limit: float, max_iter: int) -> tuple[Arr
     """Run L-BFGS until the gradient is below ``limit``.
 
     SciPy's L-BFGS compares values of the objective, whose rounding in float32 hides a fall long before the gradient is
-    small. Here a step may raise the objective by as much as rounding does.
+    small. Here a step may raise the objective by as much as rounding does. Large terms that cancel round more than the
+    objective tells: a small gradient whose changes say nothing of the curvature, so that steps are far too long, is
+    rounding too.
     """
     value, slope = problem.objective(x)
     rounding = problem.rounding
     pairs: deque[tuple[Array, Array, float]] = deque(maxlen=_PAIRS)
-    least, lowest, since = np.inf, np.inf, 0
+    least, lowest, since, too_long = np.inf, np.inf, 0, 0
     for _ in range(max_iter):
         size = float(np.linalg.norm(slope))
         if size <= limit:
             return x, StopReason.GRADIENT
         since = 0 if size < least or value < lowest - rounding else since + 1
         least, lowest = min(size, least), min(value, lowest)
-        if since > _STALLED:
+        if since > _STALLED or too_long >= _MOST_TOO_LONG:
             return x, StopReason.ROUNDING
         step = -_inverse_times(slope, pairs)
         step *= min(1.0, _LONGEST * (1 + float(np.linalg.norm(x))) / float(np.linalg.norm(step)))
-        for _ in range(_HALVINGS):
+        for halvings in range(_HALVINGS):  # noqa: B007  read behind the loop
             there, slope_there = problem.objective(x + step)
             if there <= value + 1e-4 * float(slope @ step) + rounding:
                 break
@@ -227,6 +231,7 @@ def descend(problem: Smooth, x: Array, limit: float, max_iter: int) -> tuple[Arr
                 return x, StopReason.ROUNDING
             pairs.clear()
             continue
+        too_long += halvings >= _FAR_TOO_LONG and size <= _NEAR * limit
         change = slope_there - slope
         curved = float(change @ step)
         if curved > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(step)) and change @ change > 0:
