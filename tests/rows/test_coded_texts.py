@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rflaf import InvalidParameterError, RFLAFRegressor
 from rflaf.rows.indicators import indicator_starts, indicators
 from rflaf.rows.inputs import encode_rows
 from rflaf.rows.tables import cells, make_encoding, summarise
@@ -167,3 +168,11 @@ def test_codes_give_the_target_away_where_their_indicators_do(seed, n_levels, n_
     column_of = np.repeat(np.arange(3), np.diff(indicator_starts(levels)))
     expected = sorted({int(column_of[at]) for at in giveaways(indicators(X, levels), Y)})
     assert giveaways(X, Y, levels).tolist() == expected
+
+
+@pytest.mark.parametrize("n_rows", [60, 1200])
+def test_texts_that_are_no_unicode_are_refused_with_their_column(n_rows):
+    odd = np.resize(np.array([b"caf\xe9".decode("utf8", "surrogateescape"), "tea"], object), n_rows)
+    frame = pd.DataFrame({"drink": pd.Series(odd, dtype=object), "x": np.arange(n_rows)})
+    with pytest.raises(InvalidParameterError, match=r"texts of column 'drink' must be Unicode.*errors='replace'"):
+        RFLAFRegressor(3, directions="random").fit(frame, np.arange(n_rows))

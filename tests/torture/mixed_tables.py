@@ -229,7 +229,7 @@ def need(kept: Any, what: str) -> None:
 
 def _ask(model: Any, case: TableCase) -> None:
     """Ask a fitted model everything; refusals of single questions are allowed, wrong answers are not."""
-    offset = {"offset": case.others["offset"]} if "offset" in case.others else {}
+    offset = _offset_of(case)
     predicted = model.predict(case.X, **offset)
     if predicted.dtype.kind == "f":
         need(np.isfinite(predicted).all(), "predictions that are not finite")
@@ -248,6 +248,10 @@ def _ask(model: Any, case: TableCase) -> None:
         _ask_classes(model, case)
     else:
         _ask_numbers(model, case)
+
+
+def _offset_of(case: TableCase) -> dict[str, Any]:
+    return {"offset": case.others["offset"]} if "offset" in case.others else {}
 
 
 def _saved_small(model: Any, path: Path) -> Any:
@@ -298,12 +302,13 @@ def _ask_classes(model: Any, case: TableCase) -> None:
 def _ask_numbers(model: Any, case: TableCase) -> None:
     if case.loss == "quantiles":
         return
-    limits = _or_refused(lambda: model.predict_interval(case.X, [0.5, 0.9]))
+    offset = _offset_of(case)
+    limits = _or_refused(lambda: model.predict_interval(case.X, [0.5, 0.9], **offset))
     if limits is not None:
         need(not np.isnan(limits).any(), "limits that are no numbers")
         need((limits[:, 1, 0] <= limits[:, 0, 0]).all() and (limits[:, 0, 1] <= limits[:, 1, 1]).all(), "not nested")
         need((limits[..., 0] <= limits[..., 1]).all(), "limits out of order")
-    pair = _or_refused(lambda: model.predict(case.X, return_std=True))
+    pair = _or_refused(lambda: model.predict(case.X, return_std=True, **offset))
     need(pair is None or (np.isfinite(pair[1]).all() and (pair[1] >= 0).all()), "deviations that are none")
     reasons = _or_refused(lambda: model.explain(case.X))
     if reasons is not None:

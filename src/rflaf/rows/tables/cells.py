@@ -159,8 +159,8 @@ def _shared_texts(values: Any) -> Any:
             codes, first = _by_object(objects)
             once = pa.array(objects[first], from_pandas=True).dictionary_encode()
             codes, known = once.indices.fill_null(-1).to_numpy(zero_copy_only=False)[codes], once.dictionary
-    except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return None  # values of several kinds
+    except (TypeError, pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, UnicodeError):
+        return None  # values of several kinds, or texts that are none
     if not pa.types.is_string(known.type):
         return None
     indices = pa.array(codes.astype(np.int32, copy=False))
@@ -195,6 +195,9 @@ def _arrow_column(name: str, values: Any) -> Any:
     try:
         held = getattr(values, "array", values)
         return pa.Array.from_pandas(held if hasattr(held, "__arrow_array__") else values)
+    except UnicodeError as error:
+        remedy = "Decode the texts anew, with errors='replace'."
+        raise InvalidParameterError(f"texts of column {name!r} must be Unicode", str(error), remedy) from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         objects = np.asarray(values, object)
         known = np.array([value is not None and value == value for value in objects], bool)
