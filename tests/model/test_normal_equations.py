@@ -696,6 +696,15 @@ def test_features_that_are_zero_have_no_weight_in_single_precision_either():
     np.testing.assert_array_equal(system.in_single_precision.solve(0.1)[4:], 0)
 
 
+@pytest.mark.parametrize("size", [1e-21, 1e-25, 1e-30])
+def test_features_of_hardly_any_size_have_hardly_any_weight_in_single_precision(size):
+    Z, y = linear_rows(50, 4)
+    system = equations_of(np.hstack([Z, size * Z[:, :2] ** 2]), y).system(True)
+    v = system.in_single_precision.solve(100.0)
+    np.testing.assert_allclose(v[:4], equations_of(Z, y).system(True).solve(100.0).v, rtol=1e-6)
+    assert np.abs(v[4:]).max() <= 10 * size
+
+
 def test_a_sum_is_as_imprecise_as_its_least_precise_part():
     design = np.random.default_rng(0).standard_normal((4, 20))
     double, single = (NormalEquations.from_design(design.astype(dtype), 1) for dtype in (np.float64, np.float32))

@@ -268,6 +268,31 @@ def test_identifiers_are_no_feature_in_any_order(name, n_rows, tmp_path):
         assert not RFLAFRegressor(4, **QUICK).fit(kept, "price").table_encoding_.dropped
 
 
+@pytest.mark.parametrize("name", ["shop_id", "shopId", "id", "nr"])
+def test_identifiers_that_repeat_are_categories(name, tmp_path):
+    rng = np.random.default_rng(0)
+    shop, size = rng.permutation(np.arange(N) % 40 + 100), rng.standard_normal(N)
+    frame = pd.DataFrame({name: shop, "size": size, "price": rng.standard_normal(200)[shop] + size})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    new = frame.drop(columns="price")
+    predicted = []
+    for rows in (frame, tmp_path / "a.csv", frame.astype({name: float})):
+        model = RFLAFRegressor(4, **QUICK).fit(rows, "price")
+        decision = model.table_encoding_.decisions[0]
+        assert (decision.read_as, decision.change) == ("category, 40 levels", f"--read {name}=number")
+        predicted += [model.predict(new), model.predict(new.astype({name: float}))]
+    for other in predicted[1:]:
+        np.testing.assert_array_equal(other, predicted[0])
+    plain = RFLAFRegressor(4, **QUICK).fit(Table(tmp_path / "a.csv", read={name: "number"}), "price")
+    assert plain.table_encoding_.decisions[0].read_as == "number"
+
+
+@pytest.mark.parametrize("name", ["index", "row", "no", "Unnamed: 0", "paid", "grid"])
+def test_numbers_that_only_count_rows_or_are_called_alike_are_no_categories(name):
+    frame = pd.DataFrame({name: np.arange(N) % 40, "size": np.random.default_rng(0).standard_normal(N)})
+    assert make_encoding(summarise(frame)).decisions[0].read_as == "number"
+
+
 def test_identifiers_beyond_those_counted_are_told_by_their_range(monkeypatch):
     monkeypatch.setattr(summaries, "MOST_COUNTED", 200)
     number = np.random.default_rng(0).permutation(900)[:600]

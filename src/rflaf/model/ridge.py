@@ -144,7 +144,8 @@ class SinglePrecision:
         """
         G, c = self.system.G, self.system.c
         A = self.E.copy()
-        np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
+        with np.errstate(over="ignore"):  # infinite for a feature of hardly any row, which so gets no weight
+            np.fill_diagonal(A, np.diagonal(A) + ridge / self.root**2)
         if not _kernels.cholesky.factor_in_place(A.T):
             return None
         v, residual, size = np.zeros_like(c), c, np.linalg.norm(c)

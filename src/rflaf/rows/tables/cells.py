@@ -15,6 +15,7 @@ from rflaf.errors import Array, InvalidParameterError, MissingExtraError
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")  # texts that stand for nothing
 MICROSECONDS_A_DAY = 86_400_000_000
 _IDENTIFIER = re.compile(r"(?i:^(unnamed: \d+|index|rownames?|row|no\.?|nr\.?|#)$|(^|[_ .-])id$)|[a-z]I[dD]$")
+_ONE_OF_MANY = re.compile(r"(?i:^nr\.?$|(^|[_ .-])id$)|[a-z]I[dD]$")
 _SCALARS = (str, bytes, bool, int, float, np.generic)
 _CODED = {b"rflaf": b"texts"}  # of a column of texts that is held as a dictionary, but was none
 _FEWEST_CODED = 1000  # rows whose texts are worth it, and looked at to see whether they share them
@@ -239,6 +240,15 @@ def names_identifier(name: str) -> bool:
     ['Unnamed: 0', 'row_id', 'userId']
     """
     return _IDENTIFIER.search(name) is not None
+
+
+def names_one_of_many(name: str) -> bool:
+    """Return whether a column has the name of identifiers that may repeat, as those of shops; an index does not.
+
+    >>> [name for name in ("shop_id", "shopId", "nr", "row", "Unnamed: 0", "index", "grid") if names_one_of_many(name)]
+    ['shop_id', 'shopId', 'nr']
+    """
+    return _ONE_OF_MANY.search(name) is not None
 
 
 def reading_of_type(kind: Any) -> str:

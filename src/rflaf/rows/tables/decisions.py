@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rflaf.errors import InvalidParameterError
 
-from .cells import names_identifier
+from .cells import names_identifier, names_one_of_many
 from .columns import DateColumn
 from .free_text import has_words, text_sample
 from .moments import Moments
@@ -16,6 +16,7 @@ from .readings import READINGS, UNITS
 from .summaries import MOST_SPARSE, ColumnSummary, TableSummary
 
 NUMBERS, TEXTS = "all values are numbers", "texts"
+_NAMES_THINGS = "its name says that it identifies, and its numbers repeat"
 PLAIN = (NUMBERS, TEXTS)  # reasons that surprise nobody
 MOST_LEVELS = 50  # levels with a column of their own
 _MOST_WORDS = 20  # different texts among numbers that count as missing
@@ -90,6 +91,8 @@ def _number(name: str, column: ColumnSummary) -> Choice:
             return Choice("drop", "", "it rises from row to row, as its name says an identifier does")
         if _numbers_rows(column):
             return Choice("drop", "", "its numbers differ from row to row, as its name says an identifier's do")
+        if column.numbers.whole and column.codes is not None and names_one_of_many(name):
+            return Choice("category", "", _NAMES_THINGS)
     for unit, (low, high) in _RANGES.items():
         if column.numbers.whole and low <= column.numbers.low and column.numbers.high <= high and _MOMENT.search(name):
             return Choice("date", unit, f"its name and its numbers are those of {unit}")
@@ -199,7 +202,8 @@ def explain(name: str, choice: Choice, encoding: object, column: ColumnSummary) 
     if choice.kind == "category":
         levels = getattr(encoding, "levels", ())
         more = ", others together" if getattr(encoding, "others", False) else ""
-        return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, f"--drop {quoted}")
+        ways = f"--read {shlex.quote(f'{name}=number')}" if choice.why == _NAMES_THINGS else f"--drop {quoted}"
+        return Decision(name, f"category, {len(levels)} levels{more}{gaps}", choice.why, ways)
     if choice.kind == "text":
         n_columns = len(getattr(encoding, "feature_names", ())) - bool(column.n_missing)
         return Decision(name, f"free text, {n_columns} columns{gaps}", choice.why, f"--drop {quoted}")
