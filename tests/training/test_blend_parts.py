@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,6 @@ from rflaf.functions.densities import Directions, Gaussian
 from rflaf.model.random_feature_model import Activation, RandomFeatureModel
 from rflaf.training import blend as blending
 from rflaf.training.rivals import ADDITIVE, LINEAR, LINES, Rival
-from rflaf.training.solvers.refined.race import Settled
 from rflaf.training.solvers.refined.trainer import Shape
 
 BASIS = BSplineBasis(9, 3, (-2.0, 5.0))
@@ -106,6 +106,15 @@ def test_models_are_as_good_within_two_standard_errors_and_half_more_error():
     assert blending._as_good([better, rival(ADDITIVE)], LOSSES) == []  # the refined model is told from the line
 
 
+@dataclass(frozen=True)
+class Found:
+    """The parts of a search that its mean with simpler models reads."""
+
+    hunt: SimpleNamespace
+    shape: Shape
+    outputs: np.ndarray
+
+
 def components(width):
     return SimpleNamespace(intercept=np.array([8.0]), directions=SimpleNamespace(n_components=width))
 
@@ -119,7 +128,7 @@ def test_the_refined_part_has_the_components_that_are_left_if_they_are_half(monk
     outputs, fit = np.full((4, 1), 3.0), context(stretch=(2.0,), shift=(5.0,))
     some = [rival(LINEAR, outputs=6.0), rival(ADDITIVE, outputs=0.0)]
     for width, left in ((8, 4), (9, 5), (7, None)):
-        found = Settled(hunt, (), Shape(width, BASIS, False, Gaussian()), None, (), outputs, ())
+        found = Found(hunt, Shape(width, BASIS, False, Gaussian()), outputs)
         mixed = blending._mean_with(fit, some, found)
         assert (mixed and mixed.found.shape.n_components) == left
         if mixed is not None:

@@ -205,9 +205,12 @@ def _how(used: Training, n_scored: int, doubt: str | None) -> str:
 def _judged(
     name: str, model: Any, train: Training, X: Array, target: Array, n_classes: int | None, score: Scoring
 ) -> Rival:
-    fitted = _fit(model, train.rows, train.target)
-    answers = _predict(fitted, X, n_classes)
-    cost = cost_in_batch(fitted.predict if n_classes is None else fitted.predict_proba, X)
+    with warnings.catch_warnings():
+        # LightGBM 4.6 gives columns names of its own, and warns of rows without them.
+        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
+        fitted = _fit(model, train.rows, train.target)
+        answers = _predict(fitted, X, n_classes)
+        cost = cost_in_batch(fitted.predict if n_classes is None else fitted.predict_proba, X)
     return Rival(name, score(target, answers), resample(score, target, answers), cost)
 
 
