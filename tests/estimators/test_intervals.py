@@ -220,7 +220,7 @@ def test_intervals_are_refused_without_rows_held_out_until_the_model_is_calibrat
         with pytest.raises(InvalidParameterError, match=r"errors of rows that the model was not fitted to.*calibrate"):
             ask(X_NEW)
     limits = model.calibrate(X_NEW[:2000], Y_NEW[:2000]).predict_interval(X_NEW[2000:], COVERAGES)
-    # Half of the 2,000 rows set the limits; rounding in the answers, as of another release of NumPy, draws another half.
+    # Half of the 2,000 rows set the limits; rounding, as of another release of NumPy, draws another half.
     by_chance = np.sqrt(np.multiply(COVERAGES, np.subtract(1, COVERAGES)) * (1 / 1000 + 1 / 2000))
     assert (np.abs(shares_inside(limits, Y_NEW[2000:]) - COVERAGES) < 4 * by_chance).all()
     width = np.ptp(limits[:, 2], axis=1)
