@@ -287,6 +287,22 @@ def test_identifiers_that_repeat_are_categories(name, tmp_path):
     assert plain.table_encoding_.decisions[0].read_as == "number"
 
 
+@pytest.mark.parametrize("name", ["time", "YEAR", "ordinal_date", "day.no", "t"])
+def test_a_running_number_called_as_time_is_a_feature(name, tmp_path):
+    frame = pd.DataFrame({name: np.arange(1900, 1900 + N), "level": np.arange(N) * 0.5})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for rows in (frame, tmp_path / "a.csv"):
+        model = RFLAFRegressor(4, **QUICK).fit(rows, "level")
+        assert model.table_encoding_.decisions[0].read_as == "number"
+        np.testing.assert_allclose(model.predict(frame[[name]]), frame["level"], atol=3)
+
+
+@pytest.mark.parametrize("name", ["count", "holiday", "time_id", "outdated", "sometime"])
+def test_a_running_number_called_otherwise_is_none(name):
+    frame = pd.DataFrame({name: np.arange(N), "level": np.random.default_rng(0).standard_normal(N)})
+    assert [left.name for left in make_encoding(summarise(frame)).dropped] == [name]
+
+
 @pytest.mark.parametrize("name", ["index", "row", "no", "Unnamed: 0", "paid", "grid"])
 def test_numbers_that_only_count_rows_or_are_called_alike_are_no_categories(name):
     frame = pd.DataFrame({name: np.arange(N) % 40, "size": np.random.default_rng(0).standard_normal(N)})

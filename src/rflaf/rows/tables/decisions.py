@@ -22,6 +22,7 @@ MOST_LEVELS = 50  # levels with a column of their own
 _MOST_WORDS = 20  # different texts among numbers that count as missing
 _FEWEST_RUNNING = 10  # rows of a running number
 _MOMENT = re.compile(r"time|date|stamp|epoch|_at$|^ts$|created|updated", re.I)
+_CLOCK = re.compile(r"(?i)(^|[^a-z])(year|quarter|month|week|day|date|time|hour|minute|period|trend)s?($|[^a-z])|^t$")
 _RANGES = {"unix seconds": (946_684_800, 2_208_988_800), "unix milliseconds": (946_684_800e3, 2_208_988_800e3)}
 HOW = (
     "number",
@@ -84,7 +85,7 @@ def choose(name: str, summary: TableSummary, coded: bool, how: str | None) -> Ch
 
 
 def _number(name: str, column: ColumnSummary) -> Choice:
-    if column.is_running and column.n_rows >= _FEWEST_RUNNING:
+    if column.is_running and column.n_rows >= _FEWEST_RUNNING and not _CLOCK.search(name):
         return Choice("drop", "", "it counts the rows")
     if column.n_rows >= _FEWEST_RUNNING and names_identifier(name):
         if column.is_rising:
