@@ -90,3 +90,10 @@ def test_orders_add_up_only_while_they_rise():
     assert first + second == Order(1.0, 9.0, True)
     assert not (second + first).rising
     assert Order() + first == first + Order() == first
+
+
+@pytest.mark.filterwarnings("error")
+def test_orders_of_the_farthest_numbers_leak_no_warning():
+    far = np.finfo(float).max
+    assert Order.of(np.array([-far, 0.0, far])).rising
+    assert not Order.of(np.array([far, -far])).rising

@@ -113,3 +113,10 @@ def test_the_hours_of_a_day_come_again_the_next():
     model = RFLAFRegressor(random_state=0).fit(rows, "load")
     assert model.score(rows, "load") > 0.95
     assert np.array_equal(model.predict(rows.assign(time=time + pd.Timedelta(days=7))), model.predict(rows))
+
+
+@pytest.mark.parametrize(("year", "days"), [("-9000", "-4.00671e"), ("12000", "3.66338e")])
+def test_dates_beyond_those_that_arrow_tells_apart_are_refused_with_their_column(year, days):
+    paid = np.resize(np.array(["2020-01-01", f"{year}-01-01"], "datetime64[s]"), 60)
+    with pytest.raises(InvalidParameterError, match=f"dates of column 'paid' must be at most 3e.06 days.*{days}"):
+        RFLAFRegressor(3, directions="random").fit(pd.DataFrame({"paid": paid}), np.arange(60))

@@ -165,3 +165,11 @@ def test_a_target_far_out_that_weighs_nothing_breaks_nothing():
     y[0], weight[0] = 1e60, 1e-200
     model = RFLAFRegressor(8, alpha=1.0, curves=False, random_state=0, n_jobs=1).fit(X, y, weight)
     assert np.abs(model.predict(X)[1:] - y[1:]).max() < 2
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("far", [np.longdouble("1e4000"), np.finfo(float).max])
+def test_columns_of_a_table_beyond_double_precision_are_refused_without_a_warning(far):
+    frame = pd.DataFrame({"far": np.resize([-far, far], 60), "word": ["u", "v", "w"] * 20})
+    with pytest.raises(rflaf.InvalidParameterError, match=r"must be (a )?finite"):
+        RFLAFRegressor(3, directions="random").fit(frame, np.arange(60))

@@ -192,13 +192,13 @@ def _arrow_column(name: str, values: Any) -> Any:
     if isinstance(values.dtype, np.dtype) and values.dtype.kind in "fiub":
         # Not copied unless Arrow has no such numbers; a NaN stays one, which clean takes for missing.
         wide = values.dtype.kind == "f" and values.dtype.itemsize > 8
-        return pa.array(np.asarray(values, np.float64 if wide else values.dtype.newbyteorder("=")))
+        with np.errstate(over="ignore"):  # then infinite, which later steps refuse by the name of the column
+            return pa.array(np.asarray(values, np.float64 if wide else values.dtype.newbyteorder("=")))
     try:
         held = getattr(values, "array", values)
         return pa.Array.from_pandas(held if hasattr(held, "__arrow_array__") else values)
     except UnicodeError as error:
-        remedy = "Decode the texts anew, with errors='replace'."
-        raise InvalidParameterError(f"texts of column {name!r} must be Unicode", str(error), remedy) from error
+        raise InvalidParameterError(f"texts of column {name!r} must be Unicode", str(error), "Decode them.") from error
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
         objects = np.asarray(values, object)
         known = np.array([value is not None and value == value for value in objects], bool)

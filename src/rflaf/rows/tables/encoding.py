@@ -301,6 +301,10 @@ def _encode(name: str, column: ColumnSummary, choice: Choice) -> ColumnEncoding:
 
 def _dates(name: str, found: Moments, days: float, gaps: bool, reading: str) -> DateColumn:
     """Return the encoding of dates in units of ``days``; it takes none further than those of the fit."""
+    farthest = max(found.low, found.high, key=abs) * days
+    if abs(farthest) > END_OF_TIME:
+        rule = f"dates of column {name!r} must be at most {END_OF_TIME:g} days from 1970"
+        raise InvalidParameterError(rule, f"{farthest:g}", "Leave such cells empty, or drop the column.")
     hours = not found.whole or days != 1
     earliest, latest = math.floor(found.low * days), math.ceil(found.high * days)
     column = DateColumn(name, found.mean * days, hours, gaps, reading, float(earliest), float(latest))

@@ -128,7 +128,7 @@ class Order:
     def of(cls, values: Array) -> Order:
         if not values.size:
             return cls()
-        rising = all(bool(np.all(np.diff(some) > 0)) for some in (values[:_FIRST], values))
+        rising = all(bool(np.all(some[1:] > some[:-1])) for some in (values[:_FIRST], values))
         return cls(float(values[0]), float(values[-1]), rising)
 
     def __add__(self, other: Order) -> Order:
