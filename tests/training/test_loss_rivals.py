@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -46,6 +48,21 @@ def test_rows_held_out_are_answered_as_by_scikit_learn_at_the_same_ridge(n_class
     else:
         outputs = found.outputs - np.log(np.exp(found.outputs).sum(axis=1, keepdims=True))
         np.testing.assert_allclose(outputs, np.concatenate(expected), atol=2e-3)
+
+
+def test_two_folds_choose_the_ridge_of_log_odds_and_all_are_answered(monkeypatch):
+    problem, solved = folded(*some_rows(300, 6, 1, seed=2), Logistic(), n_folds=5), []
+    minimise = by_folds._Path._minimise
+    monkeypatch.setattr(by_folds._Path, "_minimise", lambda *args: solved.append(1) or minimise(*args))
+    found, count = leave_folds_out(problem), len(solved)
+    by_two = leave_folds_out(replace(problem, splits=problem.splits[:2]))
+    assert (found.outputs.shape, found.ridge) == ((300, 1), by_two.ridge)
+    np.testing.assert_array_equal(found.outputs[: len(by_two.outputs)], by_two.outputs)
+    assert len(solved) - count == count - 3
+    solved.clear()
+    monkeypatch.setattr(by_folds, "_FOLDS_OF_CLASSES", 5)
+    leave_folds_out(problem)
+    assert len(solved) > 1.6 * count
 
 
 @pytest.mark.parametrize("seed", [1, 2, 4])

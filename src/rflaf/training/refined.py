@@ -36,6 +36,7 @@ _log = logging.getLogger("rflaf")
 _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to rank recipes under the squared loss
 _EFFORT_OF_OTHERS = 0.5  # under other losses: penalties that are too weak for all epochs are refused all the same
 _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
+_FEW_LABELS = 400  # rows, up to which a pass has few steps
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
 _STARTS, _STUCK = 3, 1.1  # at most; of the loss of the rows held out, above which training has met a poor minimum
@@ -146,6 +147,8 @@ def _recipes(fit: Fit) -> RecipeTree:
         tree = WIDE
     if isinstance(fit.problem.loss, CLASSES):
         tree = tree.for_classes(fit.source.n_outputs)
+        if _FEW_LABELS < fit.problem.moments.n_used <= MOST_FOLDED_ROWS:
+            tree = tree.shorter(fit.source.n_outputs)
     if fit.spec.alpha is not None:
         return tree.with_alpha(fit.spec.alpha)
     return tree.scaled((fit.problem.curvature / 2) ** 0.5)

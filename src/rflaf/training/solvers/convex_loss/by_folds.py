@@ -2,8 +2,8 @@
 
 Features are turned to their principal axes, where their products are diagonal: dividing every axis by the root of its
 curvature makes the problem of any ridge round, at no cost. The axes of least spread are left out, the path starts from
-the stiffest ridge, each solution starts the next, and it ends where the loss of the rows held out rises. Nothing is
-solved to more digits than a comparison needs.
+the stiffest ridge, each solution starts the next, and it ends where the loss of the rows held out rises. Two folds tell
+ridges of log odds apart, and the others follow at the best. Nothing is solved to more digits than a comparison needs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from rflaf.errors import Array
-from rflaf.functions.losses import Loss
+from rflaf.functions.losses import Logistic, Loss, Softmax
 
 from .descent import descend
 
@@ -29,6 +29,7 @@ _RISES = 2  # after which the path ends
 _STRIDE = 2  # on the way down; the neighbours of the best follow
 _RIDGES = 10.0, 0.02  # the largest, and the least times the number of rows, of the mean square of a feature
 _PER_DECADE = 2
+_FOLDS_OF_CLASSES = 2  # that the ridge of log odds is chosen by
 
 _TINY = float(np.finfo(np.float32).tiny)
 
@@ -146,14 +147,26 @@ class _Path:
     turned: Array
     curvature: float
     ridges: Array
+    n_judging: int
     found: dict[int, _Solved] = field(default_factory=dict, init=False)
 
     @cached_property
     def parts(self) -> list[tuple[Array, Array, Array]]:
-        """Rows without each fold."""
+        """Rows without each fold that judges."""
+        return [self._without(kept) for kept, _ in self.problem.splits[: self.n_judging]]
+
+    def _without(self, kept: Array) -> tuple[Array, Array, Array]:
         problem = self.problem
-        rows = (kept for kept, _ in problem.splits)
-        return [(self.turned[kept], problem.y[kept].astype(np.float64), problem.weight[kept]) for kept in rows]
+        return self.turned[kept], problem.y[kept].astype(np.float64), problem.weight[kept]
+
+    def on_all_folds(self, place: int) -> _Solved:
+        """Return the solutions of a ridge without every fold; those that did not judge start from the mean of these."""
+        solved, others = self.found[place], self.problem.splits[self.n_judging :]
+        if not others:
+            return solved
+        start = tuple(np.mean(part, axis=0) for part in zip(*solved.solutions, strict=True))
+        more = [self._minimise(self._without(kept), start, float(self.ridges[place])) for kept, _ in others]
+        return self._judged([*solved.solutions, *more])
 
     def loss_at(self, place: int) -> float:
         """Return the loss on the rows held out, each solution starting from that of the next larger ridge tried."""
@@ -168,7 +181,7 @@ class _Path:
         return self.found[place].loss
 
     def _judged(self, solutions: list[tuple[Array, Array]]) -> _Solved:
-        problem, splits = self.problem, self.problem.splits
+        problem, splits = self.problem, self.problem.splits[: len(solutions)]
         rows = np.concatenate([held_out for _, held_out in splits])
         pairs = zip(splits, solutions, strict=True)
         outputs = np.concatenate([self.turned[held_out] @ U + b for (_, held_out), (U, b) in pairs])
@@ -195,9 +208,10 @@ def leave_folds_out(problem: FoldedProblem) -> LeftOut:
     axes, turned = principal_axes(problem.Z, problem.weight, problem.intercept)
     curvature = _curvature(problem)
     ridges = curvature / 2 * _falling_ridges(float(axes.spread.sum()) / problem.Z.shape[1], len(problem.Z))
-    path = _Path(problem, axes.spread, turned, curvature, ridges)
+    n_judging = _FOLDS_OF_CLASSES if isinstance(problem.loss, Logistic | Softmax) else len(problem.splits)
+    path = _Path(problem, axes.spread, turned, curvature, ridges, n_judging)
     best = _walk(ridges.size, path.loss_at)
-    solved = path.found[best]
+    solved = path.on_all_folds(best)
     V = axes.Q @ np.mean([U for U, _ in solved.solutions], axis=0)
     b = np.mean([b for _, b in solved.solutions], axis=0) - axes.mean @ V
     return LeftOut(float(ridges[best]), solved.outputs, (V, b * problem.intercept))
