@@ -197,3 +197,12 @@ def test_a_line_is_one_component_and_another_model_keeps_its_own():
     joined = blending._model_of(context(), rival(LINEAR, model=line), np.zeros(3))
     assert joined.n_components == 2  # one for each output
     assert blending._model_of(context(), rival(ADDITIVE, model=sums), np.zeros(3)) is sums
+
+
+def test_a_projection_that_is_the_same_at_every_row_counts_as_one_of_half_a_range_of_one():
+    directions = Directions(np.array([[0.0], [1.0], [0.0]]), np.array([2.0]), np.ones(1), 1)
+    line = RandomFeatureModel(directions, Activation(LINES, np.ones((1, 1))), np.array([[1.0, -2.0]]), np.zeros(2))
+    rows = np.array([[0.0, 5.0, 0.0]] * 3)
+    part = blending._part(context(stretch=(1.0, 1.0)), rival(LINEAR), line, rows)
+    assert_allclose(part.directions.W, [[0.0], [3.5 / 4], [0.0]], rtol=1e-12)  # half the interval over four half-ranges
+    assert_allclose(answers(part, rows), [[7.0, -14.0]] * 3, rtol=1e-9)
