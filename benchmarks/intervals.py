@@ -1,6 +1,6 @@
 """Intervals and quantiles: coverage, width and pinball loss beside MAPIE's CV+ and LightGBM's quantiles, in one run.
 
-python benchmarks/intervals.py [coverage] [few] [quantiles] [crossings] [--sets abalone ...] [--rows 4000] [--width 100]
+python benchmarks/intervals.py [coverage] [few] [quantiles] [crossings] [--sets abalone ...] [--rows 4000] [--splits 1]
 
 Sets are the regressions of RFLAF_DATA_DIR/tables and rows whose noise grows with a column. A third of the rows, at most
 as many as for the fit, is for the test; the columns of LightGBM are those that rflaf makes of a table.
@@ -77,20 +77,23 @@ def by_mapie(X: np.ndarray, y: np.ndarray, X_test: np.ndarray, coverage: float) 
 
 
 def coverage(options: argparse.Namespace) -> Iterator[str]:
-    """Coverage of several levels, and at 90 % the width beside MAPIE's."""
+    """Coverage of several levels, and at 90 % the width beside MAPIE's: means over splits."""
     ratios, off = [], []
     yield f"{'set':14s} rows   coverage of {COVERAGES}     at 0.9: width, CV+ covers, width / CV+ width"
     for name, read in sets_of(options.sets).items():
-        X, X_test, y, y_test = split(*read(), options.rows)
-        model = RFLAFRegressor(options.width, random_state=0, n_jobs=1).fit(X, y)
-        limits = model.predict_interval(X_test, COVERAGES)
-        shares = [covered(limits[:, k], y_test)[0] for k in range(len(COVERAGES))]
-        width = covered(limits[:, 1], y_test)[1]
-        theirs, their_width = covered(by_mapie(numbers(model, X), y, numbers(model, X_test), 0.9), y_test)
+        table, measured = read(), []
+        for seed in range(options.splits):
+            X, X_test, y, y_test = split(*table, options.rows, seed)
+            model = RFLAFRegressor(options.width, random_state=seed, n_jobs=1).fit(X, y)
+            limits = model.predict_interval(X_test, COVERAGES)
+            shares = [covered(limits[:, k], y_test)[0] for k in range(len(COVERAGES))]
+            theirs = covered(by_mapie(numbers(model, X), y, numbers(model, X_test), 0.9), y_test)
+            measured.append([*shares, covered(limits[:, 1], y_test)[1], *theirs])
+        *shares, width, their_share, their_width = np.mean(measured, axis=0)
         ratios.append(width / their_width)
         off.append(np.subtract(shares, COVERAGES))
         told = " ".join(f"{share:.3f}" for share in shares)
-        yield f"{name:14s} {len(y):5d}  {told}     {width:10.4g}   {theirs:.3f}   {ratios[-1]:.3f}"
+        yield f"{name:14s} {len(y):5d}  {told}     {width:10.4g}   {their_share:.3f}   {ratios[-1]:.3f}"
     worst = np.max(np.abs(off), axis=0)
     mean = geometric(ratios)
     yield f"largest distance from the level {np.round(worst, 3)}; geometric mean of widths over CV+ {mean:.3f}"
@@ -165,6 +168,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=list(PARTS), help=", ".join(PARTS))
     parser.add_argument("--sets", nargs="*", default=[])
     parser.add_argument("--rows", type=int, default=4000)
+    parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--width", type=int, default=100)
     parser.add_argument("--draws", type=int, default=FEW_DRAWS)
     parser.add_argument("--random-rows", type=int, default=10**7)

@@ -271,6 +271,17 @@ def test_shap_finds_the_model_and_agrees(regressor):
     assert accepted.feature_names == ours.feature_names
 
 
+@pytest.mark.slow
+def test_shap_explains_a_model_of_texts_and_dates_by_its_kernel():
+    shap, rng = pytest.importorskip("shap"), np.random.default_rng(3)
+    table = pd.DataFrame({"debt": rng.standard_normal(120), "town": rng.choice(["Rome", "Oslo", "Lima"], 120)})
+    table["sold"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 120), "D")
+    y = table["debt"] * (table["town"] == "Rome") + table["sold"].dt.month / 6
+    model = RFLAFRegressor(8, directions="random", alpha=1e-3, random_state=0).fit(table, y)
+    found = shap.KernelExplainer(model, table[:10]).shap_values(table[10:12], silent=True)
+    assert_allclose(found, model.explain(table[10:12], background=table[:10]).values, atol=1e-6)
+
+
 def test_permutations_of_few_columns_give_the_same_values(regressor):
     """The definition over orders, not coalitions."""
     base = ROWS.mean(axis=0)

@@ -57,6 +57,17 @@ class Radii:
         ]
         return cls(ranks / (n_rows + 1), np.column_stack(radii))
 
+    def times(self, levels: Array, factors: Array) -> Radii:
+        """Return the radii times ``factors`` (n_levels, n_outputs) at ``levels``, lines between; they still rise.
+
+        >>> radii = Radii(np.array([0.5, 1.0]), np.array([[2.0], [4.0]]))
+        >>> radii.times(np.array([0.0, 1.0]), np.array([[0.5], [1.0]])).radii
+        array([[1.5],
+               [4. ]])
+        """
+        between = [np.interp(self.levels, levels, column) for column in factors.T]
+        return Radii(self.levels, np.maximum.accumulate(self.radii * np.column_stack(between), axis=0))
+
     def at(self, level: float) -> Array:
         """Return the least radius (n_outputs,) with that share of new scores at or below; infinite if there is none."""
         k = int(np.searchsorted(self.levels, level * (1 - _ROUNDING)))

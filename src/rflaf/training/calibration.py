@@ -30,7 +30,7 @@ from rflaf.rows.tables.statistics import N_FOLDS, LevelSums
 
 from .algorithm1 import run_algorithm1
 from .final_fit import FitResult
-from .held_out import Judged, mean_loss
+from .held_out import FewerRows, Judged, mean_loss
 from .problem import Fit, state_problem
 from .specification import FitSpec
 
@@ -42,6 +42,9 @@ _FOLDS = 10
 _TINY = np.finfo(float).tiny
 _PAYS = 1e-3  # of the error: a smaller gain leaves the spread constant
 _FAR_OUT = 1.5  # times the size of errors over that of scores: what the usual size may be at most
+_GRID = np.append(np.linspace(0.05, 0.95, 19), 1.0)  # of levels; the farthest errors are too few to tell a ratio
+_CHOSEN = 0.03  # of the errors: about by how much they are smaller on the rows that chose the recipe
+_LEAST_GAIN = 0.9  # errors that fall faster, as where there is no noise, fall too irregularly to be foretold
 SPREAD_MEMORY = 2**26  # bytes that suffice to fit a spread
 
 
@@ -63,7 +66,28 @@ def error_bands(judged: Judged, loss: Loss, importance: Array, levels: Sequence[
     error, columns = _errors(judged, loss), candidates(importance)
     Z = inputs_of(judged.X[judged.rows], judged.f, columns)
     spread, size = _fit_spread(Z, error, judged.weight, columns, levels)
-    return bands_of(error / size, size, judged.weight, spread, loss.symmetric)
+    bands = bands_of(error / size, size, judged.weight, spread, loss.symmetric)
+    if judged.fewer is None or not loss.symmetric:
+        return bands
+    nearer = bands.below.times(_GRID, _gains(judged, judged.fewer, loss, size))
+    return replace(bands, below=nearer, above=nearer)
+
+
+def _gains(judged: Judged, fewer: FewerRows, loss: Loss, size: Array) -> Array:
+    """Return what scores of the final model are of those of rows held out, at the levels of the grid, at most one.
+
+    Scores of models of fewer rows tell how they fall with the number of rows. The rows held out also chose the recipe,
+    and noise does not fall: a gain counts as far as it exceeds what these make of it.
+    """
+    k = len(fewer.f)
+    rows = replace(judged, rows=judged.rows[:k], y=judged.y[:k], weight=judged.weight[:k])
+    rows = rows if judged.precision is None else replace(rows, precision=judged.precision[:k])
+    of_folds, of_fewer = (
+        Radii.of(np.abs(_errors(replace(rows, f=f), loss)) / size[:k], rows.weight) for f in (judged.f[:k], fewer.f)
+    )
+    ratios = [of_folds.at(level) / np.maximum(of_fewer.at(level), _TINY) for level in _GRID[:-1]]
+    gains = np.clip((1 + _CHOSEN) * np.array(ratios) ** fewer.power, _LEAST_GAIN, 1.0)
+    return np.vstack([gains, np.ones(gains.shape[1])])
 
 
 def bands_of_one_width(judged: Judged, loss: Loss) -> ErrorBands | None:

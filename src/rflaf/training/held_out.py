@@ -41,6 +41,21 @@ class HeldOut:
 
 
 @dataclass(frozen=True, slots=True)
+class FewerRows:
+    """What models of fewer rows than those of the folds say of the first rows held out: a learning curve.
+
+    Attributes
+    ----------
+    f : (k, n_outputs), in the units of the targets
+    power : of the ratio of the errors of the folds to these, that gives the errors of all rows over those of the folds:
+        errors are taken to fall as a power of the number of rows
+    """
+
+    f: Array
+    power: float
+
+
+@dataclass(frozen=True, slots=True)
 class Judged:
     """Rows with what models that were not fitted to them say of them, in the units of the targets.
 
@@ -51,6 +66,7 @@ class Judged:
     y, f : (n, n_outputs); weight : (n,)
     unit : of the weights given, whose mean over the rows of the fit is one here
     precision : (n,), one over the variance of a target that the row alone determines; None where that is one
+    fewer : what models of fewer rows still say of the first of them; None where that is not known
     """
 
     X: Any
@@ -60,6 +76,7 @@ class Judged:
     weight: Array
     unit: float = 1.0
     precision: Array | None = None
+    fewer: FewerRows | None = None
 
     def by_precision(self) -> Judged:
         """Return the rows with their weights as given for precisions: each counts once."""

@@ -25,6 +25,7 @@ from rflaf.training.solvers.refined.trainer import Refined, Shape
 
 from .blend import blend
 from .doubt import refits_of
+from .fewer_rows import judge_by_fewer
 from .final_fit import SAMPLE_ROWS, FitResult, Fitted, conclude, keep_trained
 from .held_out import HeldOut, Judged, among_used, judged, report_held_out, rows_in_use
 from .problem import Fit
@@ -71,6 +72,9 @@ def refine(fit: Fit) -> FitResult:
     # Step 5: fit the output weights.
     found, refined, intercept = _calibrated(fit, found, refined, intercept)
     fitted = _fit_output_weights(fit, found, refined, intercept)
+    judges = _judged(fit, found)
+    if mixed is None:
+        judges = replace(judges, fewer=judge_by_fewer(fit, found))
     model = fitted.model(refined.directions, fit.problem.units, refined.curves)
     bandwidth = 1.0 if fit.spec.bandwidth is None else fit.spec.bandwidth
     reason = StopReason.TRAINED if fit.problem.units.scale.any() else StopReason.NOTHING_TO_LEARN
@@ -78,7 +82,7 @@ def refine(fit: Fit) -> FitResult:
     alpha = found.recipes[0].alpha
     found_out = {"trials": found.trials, "outliers": found.outliers, "held_out": _held_out(fit, found)}
     refits = refits_of(found, fit.problem.moments.n_used)
-    return conclude(fit, fitted, model, alpha, **training, **found_out, judged=_judged(fit, found), refits=refits)
+    return conclude(fit, fitted, model, alpha, **training, **found_out, judged=judges, refits=refits)
 
 
 def _held_out(fit: Fit, found: Settled) -> HeldOut | None:

@@ -138,6 +138,19 @@ class Hunt:
         lessons = (*self.lessons[:n_splits], *self.lessons[-1:])
         return self._changed(splits=self.splits[:n_splits], scales=self.scales[:n_splits], lessons=lessons)
 
+    def with_fewer_rows(self, n_splits: int, judged_by_all: bool) -> Hunt:
+        """Return the hunt that trains on none of the rows that the first splits hold out, and holds these out.
+
+        ``judged_by_all`` holds the rows of the other splits out too, trained on none of as many of the last.
+        """
+        held_out, every = [rows for _, rows in self.splits], np.arange(self.table.n_rows)
+        parts = [(held_out[:n_splits], held_out[:n_splits]), (held_out[-n_splits:], held_out[n_splits:])]
+        parts = parts if judged_by_all and len(held_out) > n_splits else parts[:1]
+        splits = [(np.setdiff1d(every, np.concatenate(out)), np.concatenate(judged)) for out, judged in parts]
+        other = replace(self, splits=tuple(splits), scales=())
+        object.__setattr__(other, "_encoded", self._encoded)
+        return other
+
     def with_effort(self, effort: float) -> Hunt:
         """Return the hunt that trains for another share of the epochs."""
         return self._changed(effort=effort)
