@@ -56,9 +56,9 @@ class PredictsIntervals(ReadsRows):
 
         After `calibrate` a new row that is exchangeable with the n rows given there falls into its interval with
         probability at least c, and at most c + 1 / (n + 1) without ties, whatever their law and however bad the model.
-        After `fit` alone the rows held out by its folds judge. The final model saw more rows than theirs; where models of
-        fewer rows foretell by how much less it errs, intervals are up to a tenth narrower for it. The share holds if
-        its errors are no larger than that.
+        After `fit` alone the rows held out by its folds judge. The final model saw more rows than theirs; where models
+        of fewer rows foretell by how much less it errs, intervals are up to a tenth narrower for it. The share holds
+        if its errors are no larger than that.
         """
         check_is_fitted(self)
         levels, single = coverages_of(coverage)
