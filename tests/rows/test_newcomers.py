@@ -15,6 +15,7 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from rflaf import RFLAFClassifier, RFLAFRegressor, load, save
+from rflaf.cli import app as cli
 from rflaf.errors import InvalidParameterError
 from rflaf.rows.files import Table
 from rflaf.rows.files.chunks import read_table
@@ -488,6 +489,38 @@ def test_the_command_says_what_it_does_with_a_table(tmp_path, capsys, monkeypatc
     monkeypatch.setattr("sys.stdin", _Piped(path.read_bytes()))
     piped = json.loads(output(capsys, *("fit", "-", *command[2:]), "--drop-missing-target"))
     assert piped["metrics"] == said["metrics"]
+
+
+def test_an_odd_cell_among_the_rows_held_out_does_not_cost_the_model(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"pots of ink": rng.integers(3, 9, N).astype(str), "size": rng.standard_normal(N)})
+    frame["price"] = frame["size"].round(3)
+    frame.to_csv(tmp_path / "fine.csv", index=False)
+    frame.head(20).assign(**{"pots of ink": ["rotary", *["4"] * 19]}).to_csv(tmp_path / "odd.csv", index=False)
+    path = tmp_path / "m.rflaf"
+    fit = [
+        "fit",
+        tmp_path / "fine.csv",
+        "--target",
+        "price",
+        "--out",
+        path,
+        "--width",
+        "3",
+        "--set",
+        "directions=random",
+    ]
+    assert cli.run([str(part) for part in (*fit, "--test", tmp_path / "odd.csv")]) == 2
+    said = capsys.readouterr()
+    assert f"fitted to all {N} rows, not measured" in said.out
+    assert said.err == (
+        "rflaf: column 'pots of ink' must hold numbers such as 1234.5, as in the fit; got 'rotary'. Leave it empty "
+        "where there is none, or fit anew with --category 'pots of ink' (categorical_features=['pots of ink']) or "
+        "--missing rotary.\n"
+    )
+    assert load(path).predict(frame[["pots of ink", "size"]]).shape == (N,)
+    again = output(capsys, *fit, "--test", tmp_path / "odd.csv", "--category", "pots of ink")
+    assert "measured on 20 rows" in again
 
 
 class _Piped:

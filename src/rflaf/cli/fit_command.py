@@ -133,7 +133,7 @@ class FitCommand:
         estimator = _make_estimator(aim.task, parameters)
         started = time.perf_counter()
         caught = _fit_recorded(estimator, self._without_offset(scanned, aim, estimator), aim)
-        metrics, n_test = self._measure(estimator, scanned.table)
+        (metrics, n_test), refused = self._measured(estimator, scanned.table)
         provenance = {
             "data": self.data.name,
             "data_sha256": digest_of(self.data),
@@ -148,6 +148,8 @@ class FitCommand:
         for line in _remarks(estimator, scanned, caught):
             remark(f"rflaf: {line}")
         show(_fit_values(estimator, provenance, self.out), _fit_lines(estimator, provenance, self.out), self.as_json)
+        if refused is not None:
+            raise refused
 
     def _scan(self, parameters: Mapping[str, Any]) -> tuple[ScannedTable, TargetEncoding, int]:
         """Return the rows to train on, scanned, the target, and how many rows lack it; columns by name or number."""
@@ -200,6 +202,15 @@ class FitCommand:
         """The rows of the table to measure on; None if another file has them, or none are asked for."""
         whole = self.test is not None or not self.test_share
         return None if whole else RowChoice(self.test_share, self.seed, held_out=True)
+
+    def _measured(
+        self, estimator: Any, table: Table
+    ) -> tuple[tuple[dict[str, float], int], InvalidParameterError | None]:
+        """Return what `_measure` does, and why it could not: one odd cell must not cost the model."""
+        try:
+            return self._measure(estimator, table), None
+        except InvalidParameterError as error:
+            return ({}, 0), error
 
     def _measure(self, estimator: Any, table: Table) -> tuple[dict[str, float], int]:
         """Return the metrics on rows not trained on, and their number."""
@@ -350,5 +361,6 @@ def _fit_lines(estimator: Any, provenance: dict[str, Any], out: Path) -> Iterato
         yield f"measured on {rows['test']:,} rows it has not seen, fitted to {rows['train']:,}:"
         yield metrics_table(provenance["metrics"])
     else:
-        yield f"fitted to all {rows['train']:,} rows, not measured"
+        share = "" if "held_out" in provenance else "all "
+        yield f"fitted to {share}{rows['train']:,} rows, not measured"
     yield f"model: {out}, {out.stat().st_size:,} bytes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -267,11 +268,9 @@ def refuse_others(name: str, values: Any, found: Any, what: str) -> None:
     if found.null_count and found.null_count > cells.n_missing(values):
         at = int(np.flatnonzero(cells.valid(values) & ~cells.valid(found))[0])
         odd = values.different[int(values.at[at])] if isinstance(values, cells.Texts) else values[at]
-        raise InvalidParameterError(
-            f"column {name!r} must hold {what}, as in the fit",
-            odd.as_py(),
-            f"Leave it empty where there is none, or fit anew with --category {name} or --missing.",
-        )
+        flags = f"--category {shlex.quote(name)} (categorical_features=[{name!r}]) or --missing {shlex.quote(str(odd))}"
+        remedy = f"Leave it empty where there is none, or fit anew with {flags}."
+        raise InvalidParameterError(f"column {name!r} must hold {what}, as in the fit", odd.as_py(), remedy)
 
 
 def _without_words(values: Any, words: tuple[str, ...]) -> Any:
