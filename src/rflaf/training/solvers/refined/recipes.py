@@ -15,7 +15,6 @@ _NODES_OF_A_ROW, _LEAST_STEPS_OF_A_PASS = 32, 16  # in batches for many nodes
 _MEMBERS = 0.2  # of the root of the width: two for a hundred components
 _LEAST_WIDTH = 2 * kernels.LANE  # of a member
 _STIFFER, _MORE_MEMBERS = 4.0, 3
-_EFFORT_OF_TWO_CLASSES, _EFFORT_OF_MORE = 0.5, 0.7  # of the epochs
 _SMOOTHED, _SLOWER = (1.0, 1.0, 0.02, 0.0), (1.0, 0.5, 0.0, 0.0)
 _SHRUNK, _SHRUNK_MORE = (0.5, 1.0, 0.0, 1e-3), (1.0, 1.0, 0.0, 1e-2)
 
@@ -113,9 +112,8 @@ class RecipeTree:
         doubts = (_SMOOTHED, _SHRUNK, _SLOWER if n_outputs == 1 else _SHRUNK_MORE)
         return replace(self, grid=(*self.grid, *stiffer), doubts=doubts, split=_MORE_MEMBERS if n_outputs == 1 else 1)
 
-    def shorter(self, n_outputs: int) -> RecipeTree:
-        """Return the tree with fewer epochs, which do for labels that are judged by folds."""
-        share = _EFFORT_OF_TWO_CLASSES if n_outputs == 1 else _EFFORT_OF_MORE
+    def shorter(self, share: float) -> RecipeTree:
+        """Return the tree with a share of the epochs."""
         tree = self._walking(lambda recipe: replace(recipe, effort=share * recipe.effort))
         return replace(tree, grid=tuple(replace(recipe, effort=share * recipe.effort) for recipe in self.grid))
 
