@@ -104,8 +104,8 @@ RUNS = {  # script: a small run, and what its table shows
     ),
     "house": ("", r"lines of source +\d+"),
     "probabilities": (
-        "--kinds sklearn --only iris --rivals extra-trees --width 4",
-        r"iris +extra-trees +log-loss [\d.]+ +Brier [\d.]+ +ECE [\d.]+",
+        "--kinds sklearn --only iris --rivals extra-trees --width 4 --out p.jsonl",
+        r"of rflaf, extra-trees .*\n.*\n\| iris \| 50 \| [\d.]+, [\d.]+ \| .*\n\| mean of 1 ",
     ),
     "pictures": ("--rows 150 --width 4", r"display-calibration\.png"),
     "widths": (

@@ -70,6 +70,7 @@ def prepared() -> dict[str, object]:
     names = {name: getattr(rflaf, name) for name in ("RFLAFRegressor", "RFLAFClassifier", "RandomActivationFeatures")}
     models = {
         "model": rflaf.RFLAFRegressor(40, directions="random", random_state=0).fit(X, y),
+        "classifier": rflaf.RFLAFClassifier(16, random_state=0).fit(X, y > 1),
         "paper_model": rflaf.RFLAFRegressor.paper(20, pool_size=100, random_state=0).fit(X, y),
     }
     labels = np.column_stack([y > 1, X[:, 0] > 0]).astype(int)

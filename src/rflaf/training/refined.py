@@ -38,10 +38,7 @@ _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to rank recipes und
 _EFFORT_OF_OTHERS = 0.5  # under other losses: penalties that are too weak for all epochs are refused all the same
 _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
 _FEW_LABELS = 400  # rows, up to which a pass has few steps
-_EPOCHS_OF_TWO, _EPOCHS_OF_LABELS = (
-    0.5,
-    0.7,
-)  # share that does where labels are judged by folds: few rows of two, others
+_EPOCHS_OF_TWO, _EPOCHS_OF_LABELS = 0.5, 0.7  # share for labels judged by folds: for two and few rows, for others
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
 _STARTS, _STUCK = 3, 1.1  # at most; of the loss of the rows held out, above which training has met a poor minimum
