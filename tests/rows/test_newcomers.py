@@ -288,6 +288,17 @@ def test_identifiers_that_repeat_are_categories(name, tmp_path):
     assert plain.table_encoding_.decisions[0].read_as == "number"
 
 
+def test_identifiers_that_hardly_repeat_are_left_out():
+    number = np.random.default_rng(0).permutation(3 * N)[:N]
+    number[:10] = number[10:20]
+    frame = pd.DataFrame({"patient_id": number, "paid": number, "size": np.arange(N) % 7})
+    made = make_encoding(summarise(frame))
+    assert [(left.name, left.reason) for left in made.dropped] == [
+        ("patient_id", "nearly all its numbers differ, as its name says an identifier's do")
+    ]
+    assert made.decisions[0].change == "--read patient_id=number"
+
+
 @pytest.mark.parametrize("name", ["time", "YEAR", "ordinal_date", "day.no", "t"])
 def test_a_running_number_called_as_time_is_a_feature(name, tmp_path):
     frame = pd.DataFrame({name: np.arange(1900, 1900 + N), "level": np.arange(N) * 0.5})

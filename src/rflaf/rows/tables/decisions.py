@@ -21,6 +21,7 @@ PLAIN = (NUMBERS, TEXTS)  # reasons that surprise nobody
 MOST_LEVELS = 50  # levels with a column of their own
 _MOST_WORDS = 20  # different texts among numbers that count as missing
 _FEWEST_RUNNING = 10  # rows of a running number
+_NEARLY_ALL = 0.9  # of an identifier's numbers differ: what repeats by chance says nothing
 _MOMENT = re.compile(r"time|date|stamp|epoch|_at$|^ts$|created|updated", re.I)
 _CLOCK = re.compile(r"(?i)(^|[^a-z])(year|quarter|month|week|day|date|time|hour|minute|period|trend)s?($|[^a-z])|^t$")
 _RANGES = {"unix seconds": (946_684_800, 2_208_988_800), "unix milliseconds": (946_684_800e3, 2_208_988_800e3)}
@@ -93,6 +94,8 @@ def _number(name: str, column: ColumnSummary) -> Choice:
         if _numbers_rows(column):
             return Choice("drop", "", "its numbers differ from row to row, as its name says an identifier's do")
         if column.numbers.whole and column.codes is not None and names_one_of_many(name):
+            if len(column.codes) > _NEARLY_ALL * column.n_present:
+                return Choice("drop", "", "nearly all its numbers differ, as its name says an identifier's do")
             return Choice("category", "", _NAMES_THINGS)
     for unit, (low, high) in _RANGES.items():
         if column.numbers.whole and low <= column.numbers.low and column.numbers.high <= high and _MOMENT.search(name):
