@@ -180,7 +180,9 @@ def test_the_command_has_an_exit_code(tmp_path, capsys):
     assert cli.run(["fit", paths["old.csv"], "--target", "price", "--out", paths["model.rflaf"], *settings]) == 0
     capsys.readouterr()
     assert cli.run(["check", paths["model.rflaf"], paths["same.csv"]]) == 0
-    assert "no drift that matters" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "no drift that matters" in said
+    assert "mean loss (squared): " in said
     assert cli.run(["check", paths["model.rflaf"], paths["moved.csv"], "--json"]) == 3
     found = json.loads(capsys.readouterr().out)
     assert found["drifted"]

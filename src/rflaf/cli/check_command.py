@@ -50,7 +50,7 @@ def check(
         drift = check_drift(estimator, table, y)
     reasons = drift.reasons(limit)
     values = {**asdict(drift), "ratio": drift.ratio, "drifted": bool(reasons), "reasons": reasons}
-    show(values, _lines(drift, reasons), as_json)
+    show(values, _lines(drift, reasons, str(estimator.loss_.name)), as_json)
     return DRIFTED if reasons else 0
 
 
@@ -62,7 +62,7 @@ def _load(path: Path) -> Any:
     return estimator
 
 
-def _lines(drift: Drift, reasons: list[str]) -> Iterator[str | RichTable]:
+def _lines(drift: Drift, reasons: list[str], loss: str) -> Iterator[str | RichTable]:
     yield f"{drift.n_rows:,} rows, {drift.outside:.1%} of them outside the range of the fit"
     shown = [column for column in drift.columns if column.moved or column.unseen][:_MOST_SHOWN]
     if shown:
@@ -71,7 +71,7 @@ def _lines(drift: Drift, reasons: list[str]) -> Iterator[str | RichTable]:
         )
         yield grid(rows, "column moved", "by", "effect", "outside")
     if drift.error == drift.error:
-        yield f"error of these rows {drift.error:.4g}, of rows held out in the fit {drift.error_in_fit:.4g}"
+        yield f"mean loss ({loss}): {drift.error:.4g}, of rows held out in the fit {drift.error_in_fit:.4g}"
     elif drift.expected == drift.expected:
         yield f"expected error {drift.expected:.2f} times that of the fit"
     yield from (f"drift: {reason}" for reason in reasons)
