@@ -44,6 +44,7 @@ TESTS = {
     "functions/losses/residual.py": ["tests/functions/test_loss_digits.py", "tests/functions/test_losses.py",
                                      "tests/functions/test_more_losses.py"],
     "functions/bases.py": ["tests/functions/test_bases.py", "tests/functions/test_smooth_bases.py"],
+    "functions/curves.py": ["tests/functions/test_curves.py"],
     "model/normal_equations.py": [f"{MODEL}honest_digits.py", f"{MODEL}normal_equations.py", f"{MODEL}last_layer.py"],
     "model/ridge.py": [f"{MODEL}honest_digits.py", f"{MODEL}normal_equations.py", f"{MODEL}last_layer.py"],
     "model/last_layer.py": [f"{MODEL}last_layer.py"],
@@ -68,6 +69,8 @@ TESTS = {
                                  f"{LIMITS}very_few_rows_keep_the_directions_under_every_loss",
                                  f"{LIMITS}rows_that_fall_where_the_model_must_rise_are_answered_by_a_constant"],
     "training/temperature.py": ["tests/training/test_temperature.py"],
+    "training/solvers/convex_loss/objective.py": ["tests/training/test_convex_loss.py"],
+    "training/solvers/convex_loss/ridge_choice.py": ["tests/training/test_convex_loss.py"],
     "training/solvers/refined/relevance.py": ["tests/training/test_relevance.py"],
     "training/solvers/leverage.py": ["tests/training/test_leverage.py", "tests/training/test_algorithm1.py"],
 }  # fmt: skip

@@ -21,7 +21,7 @@ import rflaf.model.random_feature_model
 from rflaf.functions._kernels import curves as _curve_kernels
 from rflaf.functions._kernels.loops import alone
 from rflaf.functions.bases import BSplineBasis, RBFBasis
-from rflaf.functions.curves import ColumnCurves, Knots, no_knots, one_over_gaps, place_knots
+from rflaf.functions.curves import ColumnCurves, Knots, curves_of, no_knots, one_over_gaps, place_knots, side_by_side
 from rflaf.functions.densities import Directions
 from rflaf.model.curved_features import CurvedMap, compile_curved_map, pack_curved
 from rflaf.model.features import compile_map
@@ -696,3 +696,34 @@ def test_a_line_may_be_moved_from_the_directions_into_the_curves_between_the_nod
     W[column] = 0
     other = replace(model, directions=replace(model.directions, W=W), curves=ColumnCurves(knots, values))
     np.testing.assert_allclose(other.decision(X), model.decision(X), rtol=1e-10, atol=1e-10)
+
+
+def test_curves_side_by_side_are_those_of_each_group_on_the_nodes_of_all():
+    rng = np.random.default_rng(0)
+    one = curves_of(
+        [(3, np.array([0.0, 1.0, 4.0]), rng.standard_normal((3, 2))), (0, np.arange(4.0), np.eye(4)[:, :2])]
+    )
+    other = curves_of([(0, np.array([-1.0, 1.5, 9.0, 10.0]), rng.standard_normal((4, 3)))])
+    third = curves_of(
+        [(1, np.array([2.0, 5.0]), rng.standard_normal((2, 1))), (3, np.array([3.0, 6.0]), np.ones((2, 1)))]
+    )
+    joined = side_by_side([(one, 2), (None, 2), (other, 3), (third, 1)])
+    assert joined.knots.columns.tolist() == [0, 1, 3]
+    nodes = [[-1, 0, 1, 1.5, 2, 3, 9, 10], [2, 5], [0, 1, 3, 4, 6]]
+    assert [joined.knots.of(curve).tolist() for curve in range(3)] == nodes
+    X = np.concatenate([rng.uniform(-2, 11, (200, 4)), np.tile(np.arange(-2.0, 11.0)[:, None], 4)])
+    expected = np.hstack([one(X), np.zeros((len(X), 2)), other(X), third(X)])
+    np.testing.assert_allclose(joined(X), expected, rtol=1e-12, atol=1e-12)
+    assert side_by_side([(None, 2), (None, 1)]) is None
+
+
+def test_curves_are_ordered_by_their_columns():
+    tables = [
+        (2, np.arange(3.0), np.zeros((3, 1))),
+        (0, np.arange(2.0), np.ones((2, 1))),
+        (1, np.arange(2.0), 2 * np.eye(2, 1)),
+    ]
+    found = curves_of(tables)
+    assert found.knots.columns.tolist() == [0, 1, 2]
+    assert found.values.ravel().tolist() == [1, 1, 2, 0, 0, 0, 0]
+    assert curves_of([]) is None

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rflaf import InvalidParameterError, RFLAFRegressor
 from rflaf.rows.indicators import indicator_starts, indicators
 from rflaf.rows.inputs import encode_rows
-from rflaf.rows.tables import cells, make_encoding, summarise
+from rflaf.rows.tables import make_encoding, summarise, text_views
 from rflaf.rows.tables.cells import as_table, dictionary_of, is_declared
 from rflaf.rows.tables.statistics import giveaways
 
@@ -138,10 +138,13 @@ def test_views_are_coded_by_way_of_plain_texts_where_arrow_cannot():
 
 
 def test_views_are_plain_texts_from_the_start_where_arrow_casts_none(monkeypatch):
-    table = held_by(texts())["views"].append_column("b", pa.array(np.arange(N_ROWS)))
-    monkeypatch.setattr(cells, "_casts_views", lambda: False)
+    views = held_by(texts())["views"]
+    levels = pa.chunked_array([chunk.dictionary_encode() for chunk in views["a"].chunks])
+    table = views.append_column("b", pa.array(np.arange(N_ROWS))).append_column("c", levels)
+    monkeypatch.setattr(text_views, "_casts_views", lambda: False)
     old = as_table(table)
-    assert old.schema.types == [pa.string(), pa.int64()]
+    assert old.schema.types == [pa.string(), pa.int64(), pa.dictionary(pa.int32(), pa.string())]
+    assert as_table(table[:0]).schema.types == [pa.string(), pa.int64(), pa.dictionary(pa.int32(), pa.string())]
     assert old.to_pydict() == table.to_pydict()
     assert as_table(table, coded=True)["a"].type.value_type == pa.string()
 

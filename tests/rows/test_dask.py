@@ -219,7 +219,7 @@ def test_partitions_may_be_sparse(rows, here):
     X, y, _, _ = rows
     thin = np.where(np.abs(X) < 1, 0, X)
     blocks = [dask.delayed(sp.csr_array)(part) for part in np.array_split(thin, 4)]
-    lazy = da.concatenate([da.from_delayed(b, (300, 3), meta=sp.csr_array((0, 3))) for b in blocks])
+    lazy = da.concatenate([da.from_delayed(b, (300, 3), meta=sp.csr_matrix((0, 3))) for b in blocks])
     model = named_regressor().fit(lazy, cut(y, 4))
     assert_allclose(model.predict(thin), named_regressor().fit(sp.csr_array(thin), y).predict(thin), rtol=0, atol=1e-8)
 

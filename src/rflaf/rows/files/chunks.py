@@ -18,7 +18,8 @@ import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError
 from rflaf.rows.tables import clean, refuse_repeated, require_arrow
-from rflaf.rows.tables.cells import valid, without_views
+from rflaf.rows.tables.cells import valid
+from rflaf.rows.tables.text_views import without_views
 
 from .csv_layout import Layout, explain_csv, find_layout
 from .table import Table, find_files, kind_of, refuse_absent

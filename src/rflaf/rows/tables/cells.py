@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from rflaf.errors import Array, InvalidParameterError, MissingExtraError
+
+from .text_views import without_views
 
 MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "null", "NULL")  # texts that stand for nothing
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -73,31 +75,6 @@ def as_table(table: Any, only: Collection[str] | None = None, coded: bool = Fals
         table = table.select([name for name in table.column_names if name in only])
     table = without_views(table)
     return _coded(table) if coded and table.num_rows >= _FEWEST_CODED else table
-
-
-def without_views(table: Any) -> Any:
-    """Return a table with plain texts for views of texts where Arrow, as release 16, can do next to nothing with them.
-
-    >>> pa = require_arrow()
-    >>> without_views(pa.table({"a": pa.array(["b", None], pa.string_view())}))["a"].to_pylist()
-    ['b', None]
-    """
-    pa = require_arrow()
-    for at, field in enumerate(table.schema):
-        if pa.types.is_string_view(field.type) and not _casts_views():
-            plain = pa.array(table.column(at).to_pylist(), pa.string())
-            table = table.set_column(at, field.with_type(pa.string()), plain)
-    return table
-
-
-@cache
-def _casts_views() -> bool:
-    pa = require_arrow()
-    try:
-        pa.array(["a"], pa.string_view()).cast(pa.string())
-    except pa.ArrowNotImplementedError:
-        return False
-    return True
 
 
 def _coded(table: Any) -> Any:
