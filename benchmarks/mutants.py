@@ -69,8 +69,6 @@ TESTS = {
                                  f"{LIMITS}very_few_rows_keep_the_directions_under_every_loss",
                                  f"{LIMITS}rows_that_fall_where_the_model_must_rise_are_answered_by_a_constant"],
     "training/temperature.py": ["tests/training/test_temperature.py"],
-    "training/solvers/convex_loss/objective.py": ["tests/training/test_convex_loss.py"],
-    "training/solvers/convex_loss/ridge_choice.py": ["tests/training/test_convex_loss.py"],
     "training/solvers/refined/relevance.py": ["tests/training/test_relevance.py"],
     "training/solvers/leverage.py": ["tests/training/test_leverage.py", "tests/training/test_algorithm1.py"],
 }  # fmt: skip
