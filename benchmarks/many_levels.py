@@ -35,13 +35,13 @@ WITHOUT, TARGET, STRING, MIN_HASH, CATBOOST = (
 )  # fmt: skip
 MODELS = (OURS, WITHOUT, TARGET, STRING, MIN_HASH, CATBOOST)
 LIBRARIES = {STRING: "skrub", MIN_HASH: "skrub", CATBOOST: "catboost"}
-MADE_UP_ROWS = 9000
+MADE_UP_ROWS, MANY = 9000, 50
 
 
 def many(X: pd.DataFrame) -> list[str]:
-    """The columns of more levels than have a value each."""
-    encoding = make_encoding(summarise(X))
-    return [column.name for column in encoding.columns if isinstance(column, CategoryColumn) and column.others]
+    """The columns of more than 50 levels."""
+    columns = make_encoding(summarise(X)).columns
+    return [column.name for column in columns if isinstance(column, CategoryColumn) and len(column.levels) > MANY]
 
 
 def shops(n_rows: int) -> Problem:

@@ -124,7 +124,7 @@ def test_fit_can_be_told_otherwise(folder, tmp_path, capsys):
     arguments = ["fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--json"]
     said = json.loads(output(capsys, *arguments, "--test", folder / "sold.csv", "--category", "built"))
     assert said["rows"] == {"train": 150, "test": 40}
-    assert {line["column"]: line["read_as"] for line in said["decisions"]}["built"].startswith("category, 50 levels")
+    assert {line["column"]: line["read_as"] for line in said["decisions"]}["built"].startswith("category, 150 levels")
     printed = output(
         capsys, "fit", folder / "houses.csv", "--target", "price", "--out", path, *QUICK, "--test-share", 0
     )

@@ -230,7 +230,7 @@ def test_codes_that_hardly_repeat_are_categories_if_asked_for(asked):
     left_out = make_encoding(summary).decisions[0]
     assert (left_out.read_as, left_out.change) == ("left out", "--read zip=category")
     learned = make_encoding(summary, **asked)
-    assert learned.decisions[0].read_as == "category, 50 levels, others together"
+    assert learned.decisions[0].read_as == "category, 120 levels"
     assert learned.column_names == ("zip", "x")
 
 
@@ -368,7 +368,18 @@ def many_levels(n_rows=4000, n_levels=300, seed=0):
     return frame, effect + 0.1 * rng.standard_normal(n_rows), rng.standard_normal(n_rows)
 
 
-def test_many_levels_are_learned_and_nothing_leaks():
+def test_slopes_of_many_levels_are_learned():
+    rng = np.random.default_rng(0)
+    shop, x = rng.integers(0, 120, 4000), rng.standard_normal(4000)
+    y = rng.standard_normal(120)[shop] * x + 0.1 * rng.standard_normal(4000)
+    X = pd.DataFrame({"shop": [f"shop {at}" for at in shop], "x": x})
+    model = RFLAFRegressor(20, alpha=1e-3, random_state=0).fit(X[:2400], y[:2400])
+    assert model.table_encoding_.feature_names == ("shop", "x")
+    assert model.score(X[2400:], y[2400:]) > 0.9  # .46 where only fifty levels have a value each
+
+
+def test_many_levels_are_learned_and_nothing_leaks(monkeypatch):
+    monkeypatch.setattr("rflaf.rows.tables.encoding._MOST_LEVELS", 50)
     X, y, noise = many_levels()
     model = RFLAFRegressor(20, **QUICK).fit(X[:3000], y[:3000])
     assert model.table_encoding_.feature_names[-2:] == ("who mean", "x")
@@ -440,7 +451,8 @@ def test_many_levels_are_exported_to_onnx():
     np.testing.assert_allclose(session.run(None, given)[0].ravel(), model.predict(rows), rtol=1e-5, atol=1e-5)
 
 
-def test_a_category_is_one_column_of_the_model():
+def test_a_category_is_one_column_of_the_model(monkeypatch):
+    monkeypatch.setattr("rflaf.rows.tables.encoding._MOST_LEVELS", 50)
     X, y, _ = many_levels(1500)
     model = RFLAFRegressor(4, **QUICK).fit(X, y)
     encoding = model.table_encoding_

@@ -210,7 +210,8 @@ def test_levels_never_seen_and_missing_ones_have_their_place(column, expected):
     assert rows.shape[1] == len(column.feature_names)
 
 
-def test_rare_levels_share_a_number():
+def test_rare_levels_share_a_number(monkeypatch):
+    monkeypatch.setattr("rflaf.rows.tables.encoding._MOST_LEVELS", 50)
     levels = [f"level {i}" for i in range(60) for _ in range(60 - i + 5)]
     column = make_encoding(summarise(pa.table({"x": levels, "y": range(len(levels))}))).columns[0]
     assert len(column.levels) == 50

@@ -156,14 +156,16 @@ class PairEffect:
     mean: Array
 
 
-def partial_effect(f: Response, X: Array, column: int, n_points: int = 40) -> Effect:
+def partial_effect(f: Response, X: Array, column: int, n_points: int = 40, categories: Collection[int] = ()) -> Effect:
     """Average ``f`` over rows ``X`` with one column set to each of its values, or to a grid if there are many.
+
+    Of one of the ``categories`` with many levels these are the most frequent ones.
 
     >>> effect = partial_effect(lambda X: X[:, 0] + 2 * X[:, 1], np.array([[0.0, 1.0], [1.0, 3.0]]), 1)
     >>> effect.grid, effect.mean
     (array([1., 3.]), array([2.5, 6.5]))
     """
-    grid = _grid(X, column, n_points)
+    grid = _grid(X, column, n_points, categories)
     answers = np.array([f(_with(X, {column: value})) for value in grid])
     mean = answers.mean(axis=1)
     about_own_mean = answers - answers.mean(axis=0) + mean.mean()
@@ -180,9 +182,11 @@ def level_effects(f: Response, X: Array, column: int, codes: ArrayLike) -> Array
     return np.array([float(np.mean(f(_with(X, {column: code})))) for code in np.asarray(codes, np.float64)])
 
 
-def pair_effect(f: Response, X: Array, first: int, second: int, n_points: int = 20) -> PairEffect:
-    """Average ``f`` over rows ``X`` with two columns set to a grid of values."""
-    grids = _grid(X, first, n_points), _grid(X, second, n_points)
+def pair_effect(
+    f: Response, X: Array, first: int, second: int, n_points: int = 20, categories: Collection[int] = ()
+) -> PairEffect:
+    """Average ``f`` over rows ``X`` with two columns set to a grid of values, as `partial_effect` places them."""
+    grids = _grid(X, first, n_points, categories), _grid(X, second, n_points, categories)
     mean = [[float(np.mean(f(_with(X, {first: a, second: b})))) for b in grids[1]] for a in grids[0]]
     return PairEffect(*grids, np.array(mean))
 
@@ -328,13 +332,15 @@ def middle_of(levels: Sequence[float]) -> int:
     return int(np.argmin(np.abs(np.array(levels) - 0.5)))
 
 
-def _grid(X: Array, column: int, n_points: int) -> Array:
-    values = np.unique(X[:, column])
+def _grid(X: Array, column: int, n_points: int, categories: Collection[int] = ()) -> Array:
+    values, counts = np.unique(X[:, column], return_counts=True)
     if values.size <= n_points:
         return values
+    if column in categories:
+        return np.asarray(values[np.sort(np.argsort(-counts, kind="stable")[:n_points])])
     low, high = np.quantile(X[:, column], _OUTER)
     grid = np.linspace(low, high, n_points) if low < high else np.linspace(values[0], values[-1], n_points)
-    whole = bool(np.all(values == np.floor(values)))  # as are codes, between which there is nothing
+    whole = bool(np.all(values == np.floor(values)))  # between which there is nothing
     return np.unique(np.round(grid)) if whole else grid
 
 

@@ -17,6 +17,7 @@ _LARGEST_AUTO_WIDTH = 500
 FEW_ROWS = 3000  # with at most this many rows, additive and random-direction models compete too
 LEAST_REFINED_ROWS = 20  # to train on some of them
 FIRST_WIDTH = 100  # to begin with, where none is given
+_MOST_GIVEN = 300  # directions of the models that compete with a refined one
 SEARCH_ROWS = 20_000  # sampled to search for a recipe
 
 
@@ -102,9 +103,11 @@ class FitSpec:
         """Return models of target-independent directions, the simplest first.
 
         A sum of functions of single columns, and such a sum with random directions added; if the columns leave no room
-        for these, random directions alone.
+        for these, random directions alone. Never more than ``_MOST_GIVEN`` of them, each with shapes of its own: that
+        is more weights than there are rows, and time and memory go with their square and cube.
         """
         width = FIRST_WIDTH if self.n_components is None else self.n_components
+        width = min(width, max(_MOST_GIVEN, 2 * n_features))
         random = replace(self, refined=False, sampling="plain", n_components=width)
         if 2 * n_features > width:
             return [random]

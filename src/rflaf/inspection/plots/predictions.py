@@ -18,6 +18,7 @@ from rflaf.inspection.effects import Effect, PairEffect, sample_rows
 from .style import axes, legend, name_ticks, pair_of_axes, tidy, under
 
 _ROWS = 500
+_MOST_LEVELS = 40  # of a category, whose most frequent ones are drawn
 
 
 @dataclass
@@ -30,7 +31,7 @@ class ColumnCurveDisplay:
     value : (n_components, n_points), the curves, the most important component first
     name : of the column
     edges, density : histogram of the column over the rows given
-    levels : names of the nodes of a category, empty for a number
+    levels : names of the nodes of a category, of many the most frequent ones; empty for a number
     ax_, figure_ : set by `plot`
     """
 
@@ -61,6 +62,10 @@ class ColumnCurveDisplay:
         levels = effects.level_names(estimator, number)
         bins = np.arange(x.size + 1) - 0.5 if levels else np.linspace(x[0], x[-1], 41)
         density, edges = np.histogram(rows[:, number], bins, density=True)
+        if len(levels) > _MOST_LEVELS:
+            shown = np.sort(np.argsort(-density, kind="stable")[:_MOST_LEVELS])
+            x, edges, levels = x[: shown.size], edges[: shown.size + 1], tuple(levels[code] for code in shown)
+            value, density = value[:, shown], density[shown]
         name, value = f"column {number}" if names is None else str(names[number]), value - value.mean(1, keepdims=True)
         return cls(x, value, name, edges, density, levels).plot(ax=ax, n_strong=n_strong)
 
@@ -118,19 +123,22 @@ class PartialEffectDisplay:
         numbers = [effects.column_index(column, known, estimator.model_.n_features) for column in chosen]
         names = tuple(f"column {number}" if known is None else str(known[number]) for number in numbers)
         rows, f = sample_rows(effects.model_rows(estimator, X), _ROWS), effects.response(estimator, output)
-        if len(numbers) == 1:
-            effect: Effect | PairEffect = effects.partial_effect(f, rows, numbers[0])
-        else:
-            effect = effects.pair_effect(f, rows, *numbers)
         levels = tuple(effects.level_names(estimator, number) for number in numbers)
+        categories = [number for number, names_of in zip(numbers, levels, strict=True) if names_of]
+        if len(numbers) == 1:
+            effect: Effect | PairEffect = effects.partial_effect(f, rows, numbers[0], categories=categories)
+        else:
+            effect = effects.pair_effect(f, rows, numbers[0], numbers[1], categories=categories)
         return cls(effect, names, rows[:, numbers], levels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw a curve over the column's density, or a map of the pair with its rows as points."""
         ax = axes(ax)
         if isinstance(self.effect, Effect):
-            (_draw_levels if self.levels[0] else _draw_effect)(ax, self.effect, self.rows[:, 0])
-            name_ticks(ax.xaxis, self.effect.grid, self.levels[0])
+            if self.levels[0]:
+                _draw_levels(ax, self.effect, self.rows[:, 0], self.levels[0])
+            else:
+                _draw_effect(ax, self.effect, self.rows[:, 0])
             tidy(ax, xlabel=self.names[0], ylabel="prediction")
             legend(ax)
         else:
@@ -153,11 +161,19 @@ def _draw_effect(ax: Any, effect: Effect, x: Array) -> None:
     ax.plot(effect.grid, effect.mean, color=BLUE, lw=2, label="mean of the rows")
 
 
-def _draw_levels(ax: Any, effect: Effect, x: Array) -> None:
-    edges = np.arange(effect.grid[0], effect.grid[-1] + 2) - 0.5
-    under(ax, edges, np.histogram(x, edges)[0], float(effect.low.min()), float(effect.high.max()))
-    ax.vlines(effect.grid, effect.low, effect.high, color=BLUE, alpha=0.3, lw=6, label="four fifths of the rows")
-    ax.plot(effect.grid, effect.mean, "o", color=BLUE, ms=6, label="mean of the rows")
+def _draw_levels(ax: Any, effect: Effect, codes: Array, names: tuple[str, ...]) -> None:
+    at, grid = np.arange(effect.grid.size), effect.grid
+    counts = np.count_nonzero(codes[:, None] == grid, axis=0)
+    under(ax, np.arange(at.size + 1) - 0.5, counts, float(effect.low.min()), float(effect.high.max()))
+    ax.vlines(at, effect.low, effect.high, color=BLUE, alpha=0.3, lw=6, label="four fifths of the rows")
+    ax.plot(at, effect.mean, "o", color=BLUE, ms=6, label="mean of the rows")
+    name_ticks(ax.xaxis, at, tuple(names[int(code)] for code in grid))
+    _say_what_is_left(ax, np.unique(codes).size - at.size)
+
+
+def _say_what_is_left(ax: Any, n_levels: int) -> None:
+    if n_levels > 0:
+        ax.annotate(f"{n_levels} rarer levels are not shown", (1, 1), xycoords="axes fraction", ha="right", va="top")
 
 
 def _draw_pair(ax: Any, effect: PairEffect, rows: Array) -> None:

@@ -83,7 +83,7 @@ def _pair_cards(findings: Findings, columns: list[int]) -> list[Markup]:
     if strength[pairs[0]] == 0:
         return [card("Pairs", element("p", "No two of the strongest columns interact: the model is additive in them."))]
     first, second = (columns[i] for i in pairs[0])
-    effect = effects.pair_effect(f, rows, first, second, 16)
+    effect = effects.pair_effect(f, rows, first, second, 16, findings.subject.levels)
     about, labels = f"Mean {findings.predicted} over {names[first]} and {names[second]}.", (names[first], names[second])
     levels = findings.subject.levels.get(first), findings.subject.levels.get(second)
     picture = heat_map(effect.first, effect.second, effect.mean, about=about, labels=labels, levels=levels)

@@ -8,8 +8,8 @@ table, exactly, so a file read in pieces and a frame in memory are encoded alike
 | --- | --- |
 | numbers, truth values | itself, its mean where missing; a second column says where, if anything was missing |
 | two levels | 0 or 1; 0.5 where missing or unseen |
-| more levels | the number of the level; the rarest beyond 50 share one, which also takes unseen levels |
-| more than 50 levels | the same, and the target's mean by level, cross-fitted (`statistics`) |
+| more levels | the number of the level; the rarest beyond 500 share one, which also takes unseen levels |
+| more than 500 levels | the same, and the target's mean by level, cross-fitted (`statistics`) |
 | dates, in any of `readings` | days since 1970, day of the year, day of the week, and the hour where there are any |
 | texts that hardly repeat and have words | ten numbers of the runs of letters in them (`free_text`) |
 | one value, no value, identifiers, running numbers | nothing, with the reason in ``dropped`` |

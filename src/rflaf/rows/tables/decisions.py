@@ -18,7 +18,7 @@ from .summaries import MOST_SPARSE, ColumnSummary, TableSummary
 NUMBERS, TEXTS = "all values are numbers", "texts"
 _NAMES_THINGS = "its name says that it identifies, and its numbers repeat"
 PLAIN = (NUMBERS, TEXTS)  # reasons that surprise nobody
-MOST_LEVELS = 50  # levels with a column of their own
+_FEW_LEVELS = 50  # so many are few, however few the rows
 _MOST_WORDS = 20  # different texts among numbers that count as missing
 _FEWEST_RUNNING = 10  # rows of a running number
 _NEARLY_ALL = 0.9  # of an identifier's numbers differ: what repeats by chance says nothing
@@ -132,7 +132,7 @@ def _other_reading(column: ColumnSummary, commas: bool) -> Choice | None:
 
 def _texts_and_numbers(column: ColumnSummary) -> Choice:
     """Read numbers among few texts as numbers, unless they are few enough to be codes; all else are categories."""
-    many = column.codes is None or len(column.codes) > MOST_LEVELS
+    many = column.codes is None or len(column.codes) > _FEW_LEVELS
     words = column.texts
     if many and words is not None and len(words) <= _MOST_WORDS and 2 * column.numbers.count >= column.n_present:
         listed = ", ".join(repr(word) for word in sorted(words)[:5])
@@ -146,7 +146,7 @@ def _category(column: ColumnSummary, why: str) -> Choice:
     if column.texts is None:
         return _free_text(column, f"it has more than {column.most[0]:,} different texts")
     counts = column.levels or column.texts
-    if column.codes is not None and len(counts) > max(MOST_LEVELS, column.n_present / 2):
+    if column.codes is not None and len(counts) > max(_FEW_LEVELS, column.n_present / 2):
         return _free_text(column, "most of its texts occur once")
     if not counts:
         return Choice("drop", "", f"it has more than {column.most[1]:,} different numbers")

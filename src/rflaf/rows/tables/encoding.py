@@ -23,7 +23,7 @@ from .columns import (
     NumberColumn,
     level_codes,
 )
-from .decisions import MOST_LEVELS, Choice, Decision, choose, explain, moments
+from .decisions import Choice, Decision, choose, explain, moments
 from .free_text import TextColumn, TextComponents, learn_components, text_sample
 from .moments import Moments
 from .readings import UNITS
@@ -41,6 +41,7 @@ from .writers import writer_of
 
 KINDS: dict[str, Any] = {column.kind: column for column in (NumberColumn, CategoryColumn, DateColumn, TextColumn)}
 _MOST_LISTED = 6  # names of columns in a message
+_MOST_LEVELS = 500  # of a column with a value each
 GIVES_AWAY = "WARNING: it gives the target away"
 _log = logging.getLogger("rflaf")
 _TILE_ROWS = 32_768  # written together, so that they stay in the cache
@@ -281,8 +282,8 @@ def _encode(name: str, column: ColumnSummary, choice: Choice) -> ColumnEncoding:
     if choice.kind == "category":
         counts = column.levels or column.texts or {}
         by_count = sorted(counts, key=lambda level: (-counts[level], level))
-        others = len(by_count) > MOST_LEVELS or column.levels is None
-        return CategoryColumn(name, tuple(sorted(by_count[:MOST_LEVELS])), others, gaps)
+        others = len(by_count) > _MOST_LEVELS or column.levels is None
+        return CategoryColumn(name, tuple(sorted(by_count[:_MOST_LEVELS])), others, gaps)
     if choice.kind == "text":
         return TextColumn(name, learn_components(text_sample(column.some_texts)), gaps)
     found = moments(column, choice.reading)
