@@ -105,7 +105,7 @@ def test_shrinkage_is_a_ridge_on_the_coefficients_of_the_activations():
     assert penalty(shrunk) - penalty(plain) == pytest.approx(0.25 * np.sum(C**2), rel=1e-6)
 
 
-@pytest.mark.parametrize(("n_rows", "n_classes", "share"), [(300, 2, 1), (600, 2, 0.5), (3001, 2, 0.7), (600, 3, 0.7)])
+@pytest.mark.parametrize(("n_rows", "n_classes", "share"), [(300, 2, 1), (600, 2, 0.5), (3001, 2, 1), (600, 3, 0.7)])
 def test_labels_judged_by_folds_are_trained_for_fewer_epochs(n_rows, n_classes, share):
     X = np.random.default_rng(0).standard_normal((n_rows, 2))
     y = np.digitize(np.sin(3 * X[:, 0]) + X[:, 1] ** 2, [0.5, 1.5][: n_classes - 1])

@@ -38,7 +38,7 @@ _EFFORT, _EFFORT_OF_MANY = 0.5, 0.4  # of the epochs: enough to rank recipes und
 _EFFORT_OF_OTHERS = 0.5  # under other losses: penalties that are too weak for all epochs are refused all the same
 _ALL_EPOCHS = 1000  # rows, up to which all epochs are trained for
 _FEW_LABELS = 400  # rows, up to which a pass has few steps
-_EPOCHS_OF_TWO, _EPOCHS_OF_LABELS = 0.5, 0.7  # share for labels judged by folds: for two and few rows, for others
+_EPOCHS_OF_TWO, _EPOCHS_OF_MORE = 0.5, 0.7  # share for labels of few rows: for two classes, for more
 _MANY_COLUMNS = 1000  # wider tables, as of pixels, keep straight columns unless curves are asked for
 _ENCODED_MEMORY = 2**31
 _STARTS, _STUCK = 3, 1.1  # at most; of the loss of the rows held out, above which training has met a poor minimum
@@ -152,9 +152,8 @@ def _recipes(fit: Fit) -> RecipeTree:
         tree = WIDE
     if isinstance(fit.problem.loss, CLASSES):
         tree = tree.for_classes(fit.source.n_outputs)
-        n_rows, two = fit.problem.moments.n_used, fit.source.n_outputs == 1
-        if _FEW_LABELS < n_rows <= MOST_FOLDED_ROWS:
-            tree = tree.shorter(_EPOCHS_OF_TWO if two and n_rows <= FEW_ROWS else _EPOCHS_OF_LABELS)
+        if _FEW_LABELS < fit.problem.moments.n_used <= FEW_ROWS:
+            tree = tree.shorter(_EPOCHS_OF_TWO if fit.source.n_outputs == 1 else _EPOCHS_OF_MORE)
     if fit.spec.alpha is not None:
         return tree.with_alpha(fit.spec.alpha)
     return tree.scaled((fit.problem.curvature / 2) ** 0.5)
