@@ -739,3 +739,11 @@ def test_what_a_fit_without_a_fold_says_needs_no_other_fit(n_rows, n_components,
         solution = part.system(intercept).solve(ridge * whole.weight / part.weight)
         out = np.flatnonzero(folds == fold)
         np.testing.assert_allclose(found[out], z[:, out].T @ solution.v + solution.intercept, rtol=1e-7, atol=1e-9)
+
+
+def test_faded_equations_are_those_of_rows_of_less_weight():
+    design, weight = np.random.default_rng(0).standard_normal((5, 40)), np.linspace(1, 2, 40)
+    whole, less = (NormalEquations.from_design(np.sqrt(part) * design, 1, part) for part in (weight, 0.25 * weight))
+    faded = whole.faded(0.25)
+    np.testing.assert_allclose(faded.moments, less.moments, rtol=1e-12)
+    assert faded.n_rows == 0.25 * 40

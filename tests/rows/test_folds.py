@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rflaf.rows.folds import folds_of
+from rflaf.rows.moments import shortened
 
 MOST = 30.0  # of chi-square with four degrees of freedom: exceeded once in 200,000
 seeds = st.integers(0, 2**32 - 1)
@@ -211,3 +212,27 @@ def test_units_move_no_row_to_another_fold(unit, heavy):
     assert np.array_equal(folds_of(sp.csr_array(X), 5, scale), folds)
     assert np.mean(folds_of(X.astype(np.float32), 5, scale) == folds) > 0.99
     assert np.array_equal(folds_of(np.full((4, 1), 7.0), 5, np.zeros(1)), folds_of(np.full((4, 1), 7.0), 5))
+
+
+def hashed(row):
+    """The 64 bits of a row, by Python's whole numbers."""
+    mask = 2**64 - 1
+
+    def stir(bits):
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            bits = (bits ^ bits >> shift) * factor & mask
+        return bits ^ bits >> 31
+
+    bits = [int(np.float64(x).view(np.uint64)) for x in row]
+    parts = [stir(stir(one) + at * 0x9E3779B97F4A7C15 & mask) for at, one in enumerate(bits) if one << 1 & mask]
+    return stir(sum(parts) & mask)
+
+
+def test_folds_are_those_of_the_formula_bit_for_bit():
+    X = np.random.default_rng(0).standard_normal((60, 4))
+    X[::3, 1], X[::4, 0], X[5] = 0.0, -0.0, 0.0
+    for n_folds in (2, 5, 10):
+        np.testing.assert_array_equal(folds_of(X, n_folds), [(hashed(row) >> 33) % n_folds for row in X])
+    scale = np.array([2.0, 0.0, 3.0, 1e-3])
+    short = shortened(X / np.where(scale > 0, scale, 1.0), 12)
+    np.testing.assert_array_equal(folds_of(X, 5, scale), [(hashed(row) >> 33) % 5 for row in short])
