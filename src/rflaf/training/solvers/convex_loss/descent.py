@@ -231,7 +231,7 @@ def descend(problem: Smooth, x: Array, limit: float, max_iter: int) -> tuple[Arr
                 return x, StopReason.ROUNDING
             pairs.clear()
             continue
-        too_long += halvings >= _FAR_TOO_LONG and size <= _NEAR * limit
+        too_long += halvings >= _FAR_TOO_LONG and size <= _NEAR * limit and value - there <= rounding
         change = slope_there - slope
         curved = float(change @ step)
         if curved > 1e-12 * float(np.linalg.norm(change) * np.linalg.norm(step)) and change @ change > 0:
