@@ -143,7 +143,7 @@ class RFLAFClassifier(ClassifierMixin, PredictsSets, LearnsLabels):
 
     __metadata_request__partial_fit = {"half_life": UNUSED}  # noqa: RUF012  scikit-learn wants a dictionary
     __metadata_request__predict = {"out": UNUSED}  # noqa: RUF012
-    __metadata_request__predict_proba = {"out": UNUSED, "return_std": UNUSED}  # noqa: RUF012
+    __metadata_request__predict_proba = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__predict_log_proba = {"out": UNUSED}  # noqa: RUF012
     __metadata_request__decision_function = {"out": UNUSED}  # noqa: RUF012
 
