@@ -570,7 +570,8 @@ def test_every_encoded_column_is_that_of_the_encoding(table, table_model):
 
 
 @pytest.mark.slow
-def test_rare_levels_share_a_column_and_missing_ones_have_their_own(table):
+def test_rare_levels_share_a_column_and_missing_ones_have_their_own(table, monkeypatch):
+    monkeypatch.setattr("rflaf.rows.tables.encoding._MOST_LEVELS", 50)
     frame = table[["street", "age"]].assign(label=np.where(table["y"] > 4, "old", "young"))
     frame.loc[::50, "street"] = None
     fitted = RFLAFClassifier(5, **RANDOM).fit(frame, "label")

@@ -59,7 +59,9 @@ def frame():
 def encoding(frame):
     table = as_table(frame)
     summary = summarise(table, categories=["code"])
-    learned = make_encoding(summary, categories=["code"])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("rflaf.rows.tables.encoding._MOST_LEVELS", 50)
+        learned = make_encoding(summary, categories=["code"])
     sums = level_sums(learned, summary, ["mean"])
     add_rows(sums, table, learned.missing, 0, frame[["float"]].to_numpy())
     assert {column.kind for column in learned.columns} == {"number", "category", "date", "text"}

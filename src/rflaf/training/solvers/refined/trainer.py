@@ -36,6 +36,7 @@ from .smoothing import CLASSES, smoothed
 _SCALE_PENALTY = 1e-3  # beta
 _ROUGHNESS = 1e-3  # gamma
 _FRESH, _LESS_FRESH = 0.05, 0.01  # 1 - beta2 of Adam, under the squared loss; under others and with very fine curves
+_MOST_PENALTY = 1e15  # leaves nothing of the weights; Adam squares it in single precision
 _LARGEST_SQUARED = 2.0**50  # sums of squares of many of these are numbers in single precision
 _MOST_VISITED_NODES = 129  # of a column: of more, a batch visits most nodes once or never
 
@@ -261,7 +262,7 @@ def start_trainer(
         C=np.float32(0.05 / np.sqrt(width)),
         V=np.float32(0.0 if fixed else 0.01),
         scale=np.float32(0.01),
-        alpha=np.float32(recipe.alpha * pieces.step**2),
+        alpha=np.float32(min(recipe.alpha * pieces.step**2, _MOST_PENALTY)),
         scale_alpha=np.float32(_SCALE_PENALTY),
         fresh=np.float32(_fresh(shape.loss, recipe)),
         bounds=bounds,
