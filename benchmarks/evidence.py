@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 PAGES = (
     ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("index", "evidence", "costs", "widths", "distil")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("index", "evidence", "costs", "widths", "distil", "losses")),
 )
 MARK = re.compile(r"(<!-- (?:records )?([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
