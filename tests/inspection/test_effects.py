@@ -132,3 +132,13 @@ def test_a_model_of_a_constant_has_no_shares():
     bank = rank_components(model, X)
     assert not bank.share.any()
     assert not gradient_outer_product(model, X).any()
+
+
+def test_of_many_levels_the_most_frequent_ones_are_set():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat(np.arange(60.0), np.arange(1, 61)), rng.standard_normal(1830)])
+    effect = partial_effect(lambda rows: rows[:, 0] ** 2, X, 0, categories=[0])
+    assert np.array_equal(effect.grid, np.arange(20.0, 60.0))
+    assert np.array_equal(effect.mean, effect.grid**2)
+    pair = pair_effect(lambda rows: rows[:, 0] + rows[:, 1], X, 0, 1, categories=[0])
+    assert np.array_equal(pair.first, np.arange(40.0, 60.0))

@@ -84,13 +84,17 @@ def _targets(loss: Loss, y: Any, weight: Any, offset: Any) -> tuple[Array, Array
 
 def _finite(what: str, values: Any) -> Array:
     rule, remedy = f"{what} beside an offset must be finite numbers", "Drop such rows."
-    try:
-        numbers = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(rule, str(error), remedy) from error
+    numbers = _numbers(values, rule, remedy)
     if not np.isfinite(numbers).all():
         raise InvalidParameterError(rule, float(numbers[~np.isfinite(numbers)][0]), remedy)
     return numbers
+
+
+def _numbers(values: Any, rule: str, remedy: str) -> Array:
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(rule, str(error), remedy) from error
 
 
 def shift_targets(loss: Loss, y: Array, off: Array, weight: Array) -> tuple[Array, Array]:
@@ -157,10 +161,7 @@ def column_of(frame: Any, name: str) -> tuple[Any, Array]:
 def checked_offset(offset: Any, n_rows: int) -> Array:
     """Return an offset as a column (n_rows, 1); refuse all but one finite number per row."""
     rule, remedy = f"offset must be {n_rows} finite numbers, one per row", "Pass np.log(exposure) under a loss of logs."
-    try:
-        off = np.asarray(offset, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidParameterError(rule, str(error), remedy) from error
+    off = _numbers(offset, rule, remedy)
     if off.shape != (n_rows,):
         raise InvalidParameterError(rule, f"shape {off.shape}", remedy)
     if not np.isfinite(off).all():

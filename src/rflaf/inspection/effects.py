@@ -332,12 +332,21 @@ def middle_of(levels: Sequence[float]) -> int:
     return int(np.argmin(np.abs(np.array(levels) - 0.5)))
 
 
+def most_frequent(counts: Array, most: int) -> Array:
+    """Return where the largest ``counts`` are, at most ``most`` of them, in their order.
+
+    >>> most_frequent(np.array([2, 9, 1, 4]), 2)
+    array([1, 3])
+    """
+    return np.sort(np.argsort(-counts, kind="stable")[:most])
+
+
 def _grid(X: Array, column: int, n_points: int, categories: Collection[int] = ()) -> Array:
     values, counts = np.unique(X[:, column], return_counts=True)
     if values.size <= n_points:
         return values
     if column in categories:
-        return np.asarray(values[np.sort(np.argsort(-counts, kind="stable")[:n_points])])
+        return np.asarray(values[most_frequent(counts, n_points)])
     low, high = np.quantile(X[:, column], _OUTER)
     grid = np.linspace(low, high, n_points) if low < high else np.linspace(values[0], values[-1], n_points)
     whole = bool(np.all(values == np.floor(values)))  # between which there is nothing

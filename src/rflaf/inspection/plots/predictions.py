@@ -63,7 +63,7 @@ class ColumnCurveDisplay:
         bins = np.arange(x.size + 1) - 0.5 if levels else np.linspace(x[0], x[-1], 41)
         density, edges = np.histogram(rows[:, number], bins, density=True)
         if len(levels) > _MOST_LEVELS:
-            shown = np.sort(np.argsort(-density, kind="stable")[:_MOST_LEVELS])
+            shown = effects.most_frequent(density, _MOST_LEVELS)
             x, edges, levels = x[: shown.size], edges[: shown.size + 1], tuple(levels[code] for code in shown)
             value, density = value[:, shown], density[shown]
         name, value = f"column {number}" if names is None else str(names[number]), value - value.mean(1, keepdims=True)
